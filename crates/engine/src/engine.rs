@@ -1,0 +1,426 @@
+//! The engine: everything that a server calls.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use anabranch_model::{
+    Interval, NamespaceConfig, NamespaceName, Timestamp, TokenKey,
+    config::{MAX_SLICES, Surroundings},
+};
+use anabranch_runtime::Env;
+use anabranch_store::{CasOutcome, MetaKey, Store, StoreError};
+use bytes::Bytes;
+use tokio::sync::{Notify, Semaphore};
+
+use crate::{
+    Backfill, BackfillState, EngineError, NamespaceRecord, Page, ReadRequest, Violation, WriteReceipt, WriteRequest,
+    error::{ErrorKind, no_such_namespace},
+    lifecycle::Lifecycle,
+    metrics::Metrics,
+    namespace::NextConfig,
+    read::Shapes,
+    registry::{Namespace, Registry},
+    write::queue::Queue,
+};
+
+/// The longest that a backfill window may stay open.
+pub const MAX_BACKFILL: Duration = Duration::from_secs(30 * 86_400);
+
+/// How the engine behaves; the same for all namespaces.
+#[derive(Clone, Debug)]
+pub struct EngineOptions {
+    /// How often changes made by other servers are looked for.
+    pub refresh_interval: Duration,
+    /// How far clocks of servers may differ.
+    pub max_clock_skew: Duration,
+    /// How long a worker may hold a lease.
+    pub lease: Duration,
+    /// How often slices are looked after.
+    pub lifecycle_interval: Duration,
+    /// How long a call for metadata may take.
+    pub meta_timeout: Duration,
+    /// Bytes of synchronous writes in flight.
+    pub max_write_bytes_in_flight: usize,
+    /// Events that may wait in the queue.
+    pub queue_events: usize,
+    /// Bytes that may wait in the queue.
+    pub queue_bytes: usize,
+    /// How long shutting down waits for the queue to drain.
+    pub drain_timeout: Duration,
+    /// Pages being read at once.
+    pub max_reads_in_flight: usize,
+    /// Partitions of one read that are fetched at once, at most.
+    pub max_fan_out: usize,
+}
+
+impl Default for EngineOptions {
+    fn default() -> Self {
+        EngineOptions {
+            refresh_interval: Duration::from_secs(1),
+            max_clock_skew: Duration::from_millis(500),
+            lease: Duration::from_secs(30),
+            lifecycle_interval: Duration::from_secs(10),
+            meta_timeout: Duration::from_secs(5),
+            max_write_bytes_in_flight: 64 << 20,
+            queue_events: 100_000,
+            queue_bytes: 64 << 20,
+            drain_timeout: Duration::from_secs(30),
+            max_reads_in_flight: 256,
+            max_fan_out: 64,
+        }
+    }
+}
+
+/// The way of a write and the way of a read over one store.
+pub struct Engine {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) env: Env,
+    pub(crate) options: EngineOptions,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) lifecycle: Lifecycle,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) token_key: TokenKey,
+    pub(crate) queue: Queue,
+    /// One permit per KiB.
+    pub(crate) write_room: Semaphore,
+    pub(crate) read_room: Semaphore,
+    pub(crate) shapes: Shapes,
+    stopping: AtomicBool,
+    wake_lifecycle: Notify,
+}
+
+impl Engine {
+    /// Loads what is stored and starts the background tasks.
+    pub async fn start(store: Arc<dyn Store>, env: Env, options: EngineOptions) -> Result<Arc<Engine>, EngineError> {
+        let metrics = Arc::new(Metrics::new());
+        let registry = Arc::new(Registry::new(store.clone(), env.clone(), &options));
+        registry.refresh().await?;
+        let lifecycle =
+            Lifecycle { store: store.clone(), registry: registry.clone(), metrics: metrics.clone(), env: env.clone() };
+        let engine = Arc::new(Engine {
+            token_key: load_token_key(store.as_ref(), &env).await?,
+            queue: Queue::new(options.queue_events, options.queue_bytes),
+            write_room: Semaphore::new(options.max_write_bytes_in_flight / 1024),
+            read_room: Semaphore::new(options.max_reads_in_flight),
+            shapes: Shapes::default(),
+            stopping: AtomicBool::new(false),
+            wake_lifecycle: Notify::new(),
+            store,
+            env,
+            options,
+            registry,
+            lifecycle,
+            metrics,
+        });
+        engine.start_tasks();
+        Ok(engine)
+    }
+
+    fn start_tasks(self: &Arc<Self>) {
+        let engine = self.clone();
+        self.env.spawn(async move { engine.drain_queue().await });
+        let engine = self.clone();
+        self.env.spawn(async move { engine.run_lifecycle().await });
+        if !self.registry.refresh_interval().is_zero() {
+            let engine = self.clone();
+            self.env.spawn(async move { engine.run_refresh().await });
+        }
+    }
+
+    async fn run_lifecycle(&self) {
+        while !self.is_stopping() {
+            for name in self.registry.snapshot().keys() {
+                if let Err(error) = self.lifecycle.step(name).await {
+                    self.metrics.task_failures.with_label_values(&["lifecycle"]).inc();
+                    tracing::warn!(namespace = %name, %error, "the lifecycle of slices will be tried again");
+                }
+            }
+            let wake = self.wake_lifecycle.notified();
+            let _ = self.env.timeout(self.options.lifecycle_interval, wake).await;
+        }
+    }
+
+    async fn run_refresh(&self) {
+        while !self.is_stopping() {
+            self.env.sleep(self.registry.refresh_interval()).await;
+            if let Err(error) = self.registry.refresh().await {
+                self.metrics.task_failures.with_label_values(&["refresh"]).inc();
+                tracing::warn!(%error, "the configuration can't be refreshed");
+            }
+        }
+    }
+
+    /// Stops taking writes into the queue, writes what is in it, and makes everything durable.
+    pub async fn shutdown(&self) -> Result<(), EngineError> {
+        self.stopping.store(true, Ordering::Release);
+        self.wake_lifecycle.notify_one();
+        let drained = self.env.timeout(self.options.drain_timeout, self.queue.drained()).await;
+        if drained.is_err() {
+            let events = self.queue.discard();
+            self.metrics.events_dropped.with_label_values(&["all", "shutdown"]).inc_by(events as u64);
+            tracing::error!(events, "the queue could not be written in time; its events are lost");
+        }
+        self.queue.close();
+        self.store.close().await.map_err(EngineError::Store)
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// What is counted.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// Whether requests can be served now, or why not.
+    pub fn check_ready(&self) -> Result<(), EngineError> {
+        if self.is_stopping() {
+            return Err(EngineError::NotServing { reason: "this server is shutting down".to_owned() });
+        }
+        self.registry.check_fresh()
+    }
+
+    /// Makes a namespace, with its current slice and those ahead.
+    pub async fn create_namespace(
+        &self,
+        name: NamespaceName,
+        config: NamespaceConfig,
+    ) -> Result<NamespaceRecord, EngineError> {
+        self.check_ready()?;
+        let config = self.checked(config)?;
+        let record = NamespaceRecord::new(self.env.random_u64(), self.env.now(), config);
+        self.registry.create(&name, record).await?;
+        self.lifecycle.step(&name).await?;
+        self.namespace(name.as_str())
+    }
+
+    /// What is stored of a namespace.
+    pub fn namespace(&self, name: &str) -> Result<NamespaceRecord, EngineError> {
+        Ok(self.registry.get(name)?.record.clone())
+    }
+
+    /// All namespaces, by name.
+    pub fn namespaces(&self) -> Vec<(NamespaceName, NamespaceRecord)> {
+        let snapshot = self.registry.snapshot();
+        let alive = snapshot.values().filter(|namespace| !namespace.record.deleting);
+        alive.map(|namespace| (namespace.name.clone(), namespace.record.clone())).collect()
+    }
+
+    /// Changes settings. What decides which events are accepted, and where they go, comes into force only when
+    /// every server knows it; everything else at once. `edit` may be called several times.
+    pub async fn update_namespace(
+        &self,
+        name: &str,
+        edit: impl Fn(&mut NamespaceConfig),
+    ) -> Result<NamespaceRecord, EngineError> {
+        self.check_ready()?;
+        let name = self.registry.get(name)?.name.clone();
+        let now = self.env.now();
+        let notice = self.registry.notice();
+        let change = |record: &mut NamespaceRecord| {
+            record.settle(now);
+            let mut wanted = record.next.as_ref().map_or_else(|| record.config.clone(), |next| next.config.clone());
+            edit(&mut wanted);
+            let wanted = self.checked(wanted)?;
+            if notice.is_zero() {
+                record.config = wanted;
+                return Ok(());
+            }
+            apply_at_once(&wanted, &mut record.config);
+            let same = record.config == wanted;
+            record.next = (!same).then(|| NextConfig { at: now.saturating_add(notice), config: wanted });
+            Ok(())
+        };
+        self.registry.change(&name, change).await?;
+        self.wake_lifecycle.notify_one();
+        self.namespace(name.as_str())
+    }
+
+    /// Deletes a namespace with everything in it. `confirm` must repeat the name.
+    pub async fn delete_namespace(&self, name: &str, confirm: &str) -> Result<(), EngineError> {
+        let namespace = self.registry.get(name)?;
+        if confirm != name {
+            let reason = format!("type the name `{name}` once more to delete it with everything in it");
+            return Err(EngineError::invalid("confirm", reason));
+        }
+        let mark = |record: &mut NamespaceRecord| {
+            record.deleting = true;
+            Ok(())
+        };
+        self.registry.change(&namespace.name, mark).await?;
+        self.lifecycle.finish_delete(&namespace.name).await
+    }
+
+    /// Opens a window in which events older than the accept limit are taken.
+    pub async fn open_backfill(
+        &self,
+        name: &str,
+        interval: Interval,
+        expire_after: Duration,
+        reason: &str,
+    ) -> Result<Backfill, EngineError> {
+        self.check_ready()?;
+        let namespace = self.registry.get(name)?;
+        let now = self.env.now();
+        check_backfill(&namespace, interval, expire_after, now)?;
+        let effective = now.saturating_add(self.registry.notice());
+        let id = format!("bf-{:08x}", self.env.random_u64() as u32);
+        let open = |record: &mut NamespaceRecord| {
+            record.forget_old_backfills(now);
+            let seconds_per_slice = record.config_at(now).seconds_per_slice;
+            let backfill = Backfill {
+                id: id.clone(),
+                interval,
+                created: now,
+                effective,
+                expires: effective.saturating_add(expire_after),
+                slice_doublings: window_doublings(interval, seconds_per_slice, record.slices.len()),
+                reason: reason.to_owned(),
+            };
+            record.backfills.push(backfill.clone());
+            Ok(backfill)
+        };
+        self.registry.change(&namespace.name, open).await
+    }
+
+    /// Ends a backfill window now. Closing one that is over changes nothing.
+    pub async fn close_backfill(&self, name: &str, id: &str) -> Result<Backfill, EngineError> {
+        let namespace = self.registry.get(name)?;
+        let now = self.env.now();
+        let close = |record: &mut NamespaceRecord| {
+            let found = record.backfills.iter_mut().find(|backfill| backfill.id == id);
+            let Some(backfill) = found else {
+                return Err(EngineError::NoSuchBackfill { namespace: namespace.name.clone(), id: id.to_owned() });
+            };
+            if backfill.state(now) != BackfillState::Closed {
+                backfill.expires = now;
+            }
+            Ok(backfill.clone())
+        };
+        self.registry.change(&namespace.name, close).await
+    }
+
+    /// Writes events; they are durable when this answers.
+    pub async fn write_sync(&self, request: WriteRequest) -> Result<WriteReceipt, EngineError> {
+        crate::write::write_sync(self, request).await
+    }
+
+    /// Queues events to be written soon; answers how many.
+    pub async fn write_queued(&self, request: WriteRequest) -> Result<usize, EngineError> {
+        crate::write::write_queued(self, request).await
+    }
+
+    /// Reads one page of a history.
+    pub async fn read(&self, request: ReadRequest) -> Result<Page, EngineError> {
+        crate::read::read(self, request).await
+    }
+
+    /// The moment it is, for what is shown beside stored times.
+    pub fn now(&self) -> Timestamp {
+        self.env.now()
+    }
+
+    fn checked(&self, mut config: NamespaceConfig) -> Result<NamespaceConfig, EngineError> {
+        let around = Surroundings { max_clock_skew: self.options.max_clock_skew, lease: self.options.lease };
+        if let (None, Some(delete_after)) = (config.close_after, config.delete_after) {
+            config.close_after = delete_after.checked_sub(config.least_drop_gap(&around));
+        }
+        let problems = config.problems(&around);
+        if problems.is_empty() {
+            return Ok(config);
+        }
+        let violation = |problem: anabranch_model::ConfigProblem| Violation {
+            field: format!("config.{}", problem.field),
+            reason: problem.reason,
+            kind: ErrorKind::InvalidArgument,
+        };
+        Err(EngineError::Refused(problems.into_iter().map(violation).collect()))
+    }
+}
+
+/// What may differ between servers for a moment without harm.
+fn apply_at_once(wanted: &NamespaceConfig, config: &mut NamespaceConfig) {
+    let later = config.clone();
+    *config = wanted.clone();
+    config.seconds_per_slice = later.seconds_per_slice;
+    config.seconds_per_bucket = later.seconds_per_bucket;
+    config.event_buckets = later.event_buckets;
+    config.accept_limit = later.accept_limit;
+    config.drift_limit = later.drift_limit;
+    config.seal_margin = later.seal_margin;
+    config.write_slo = later.write_slo;
+}
+
+fn check_backfill(
+    namespace: &Namespace,
+    interval: Interval,
+    expire_after: Duration,
+    now: Timestamp,
+) -> Result<(), EngineError> {
+    let mut violations = Vec::new();
+    let mut refuse = |field: &str, reason: String| {
+        violations.push(Violation { field: field.to_owned(), reason, kind: ErrorKind::InvalidArgument });
+    };
+    if interval.is_empty() {
+        refuse("interval", format!("{interval} is empty: the start must be before the end"));
+    }
+    let latest = namespace.record.accepts(now).end;
+    if interval.end > latest {
+        refuse(
+            "interval.end",
+            format!("{} is in the future; a window may end at {latest} at the latest", interval.end),
+        );
+    }
+    if interval.start < namespace.record.closed_until {
+        let closed = namespace.record.closed_until;
+        refuse("interval.start", format!("everything before {closed} has left the retention and takes no writes"));
+    }
+    if expire_after.is_zero() || expire_after > MAX_BACKFILL {
+        refuse("expire_after", format!("{expire_after:?} is not between 1 ns and {MAX_BACKFILL:?}"));
+    }
+    if violations.is_empty() { Ok(()) } else { Err(EngineError::Refused(violations)) }
+}
+
+/// How often slices for a window must be doubled so that it takes at most half of the room that is left.
+fn window_doublings(interval: Interval, seconds_per_slice: u32, slices: usize) -> u32 {
+    let room = ((MAX_SLICES * 3 / 4).saturating_sub(slices) / 2).max(1) as u64;
+    let needed = interval.length().as_secs() / u64::from(seconds_per_slice) + 1;
+    needed.div_ceil(room).next_power_of_two().trailing_zeros()
+}
+
+/// The key that seals page tokens: made by the first server, shared by all.
+async fn load_token_key(store: &dyn Store, env: &Env) -> Result<TokenKey, EngineError> {
+    let key = MetaKey::new("cluster", "page_token_key");
+    for _ in 0..8 {
+        if let Some(document) = store.load(&key).await? {
+            let bytes: [u8; 32] = document.value.as_ref().try_into().map_err(|_| StoreError::Corrupt {
+                reason: "the stored page token key is not 32 bytes long".to_owned(),
+            })?;
+            return Ok(TokenKey::new(bytes));
+        }
+        let fresh: [u8; 32] = env.random_bytes();
+        match store.compare_and_set(&key, None, Some(Bytes::copy_from_slice(&fresh))).await {
+            Ok(CasOutcome::Applied(_) | CasOutcome::Conflict(_)) | Err(StoreError::Unknown { .. }) => {} // the load tells
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(StoreError::Unavailable { reason: "the page token key can't be stored".to_owned() }.into())
+}
+
+impl Engine {
+    /// The backfill windows of a namespace, newest first.
+    pub fn backfills(&self, name: &str) -> Result<Vec<Backfill>, EngineError> {
+        if name.is_empty() {
+            return Err(no_such_namespace(name));
+        }
+        let mut backfills = self.registry.get(name)?.record.backfills.clone();
+        backfills.reverse();
+        Ok(backfills)
+    }
+}

@@ -1,0 +1,28 @@
+//! The way of a write and the way of a read over any [`Store`](anabranch_store::Store), with the namespaces and slices
+//! they go through and the background tasks that keep those in order. Knows nothing of protocols.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`engine`] | [`Engine`]: start, shut down, and everything a server calls |
+//! | [`namespace`] | [`NamespaceRecord`]: what is stored of a namespace; [`Backfill`] windows |
+//! | `registry` | the namespaces that this server knows; changes by compare-and-set; refresh |
+//! | `lifecycle` | makes slices ahead of time, closes and drops old ones, ends backfill windows |
+//! | [`write`](mod@write) | check everything, then store; the queue of unsynced writes |
+//! | [`read`](mod@read) | slices → groups of partitions → records → a page and its token |
+//! | [`error`] | [`EngineError`], with a [`kind`](EngineError::kind) that a protocol can translate |
+//! | [`metrics`] | what is counted |
+
+pub mod engine;
+pub mod error;
+mod lifecycle;
+pub mod metrics;
+pub mod namespace;
+pub mod read;
+mod registry;
+pub mod write;
+
+pub use engine::{Engine, EngineOptions};
+pub use error::{EngineError, ErrorKind, Violation, WriteOutcome};
+pub use namespace::{Backfill, BackfillState, NamespaceRecord};
+pub use read::{Filter, Page, Partial, PartialReason, ReadRequest};
+pub use write::{EventInput, ItemInput, TimeInput, WriteReceipt, WriteRequest};

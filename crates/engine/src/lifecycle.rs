@@ -1,0 +1,161 @@
+//! Carries slices through their life: made ahead of need, closed and dropped by age. One idempotent step per namespace,
+//! run by a timer, at a namespace's creation and when a write finds no slice.
+
+use std::sync::Arc;
+
+use anabranch_model::{NamespaceName, Slice, SliceState, Timestamp, config::MAX_SLICES, slice::doublings};
+use anabranch_store::Store;
+
+use crate::{EngineError, NamespaceRecord, metrics::Metrics, registry::Registry};
+
+pub(crate) struct Lifecycle {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) env: anabranch_runtime::Env,
+}
+
+impl Lifecycle {
+    /// Everything that is due for one namespace now.
+    pub(crate) async fn step(&self, name: &NamespaceName) -> Result<(), EngineError> {
+        let Some(namespace) = self.registry.snapshot().get(name).cloned() else { return Ok(()) };
+        if namespace.record.deleting {
+            return self.finish_delete(name).await;
+        }
+        let now = self.env.now();
+        let settles = namespace.record.next.as_ref().is_some_and(|next| next.at <= now);
+        if settles {
+            self.registry.change(name, |record| Ok(record.settle(now))).await?;
+        }
+        self.make_ahead(name, now).await?;
+        self.close_and_drop(name, now).await
+    }
+
+    /// Makes the current slice and those ahead of it.
+    async fn make_ahead(&self, name: &NamespaceName, now: Timestamp) -> Result<(), EngineError> {
+        let namespace = self.registry.get(name.as_str())?;
+        let ahead = namespace.record.config_at(now).slices_ahead;
+        let mut time = now;
+        for _ in 0..=ahead {
+            self.ensure(name, time).await?;
+            let namespace = self.registry.get(name.as_str())?;
+            let Some(slice) = namespace.record.slices.at(time) else { break };
+            time = slice.interval.end;
+            if time >= Timestamp::LATEST {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sees to it that `time` has a slice. The table is made before the slice is recorded, so that a slice that can be
+    /// seen can be used.
+    pub(crate) async fn ensure(&self, name: &NamespaceName, time: Timestamp) -> Result<(), EngineError> {
+        let namespace = self.registry.get(name.as_str())?;
+        if namespace.record.slices.at(time).is_some() {
+            return Ok(());
+        }
+        let now = self.env.now();
+        let slice = self.plan(&namespace.record, time, now)?;
+        self.store.create_table(&slice.table(name)).await?;
+        let made = self
+            .registry
+            .change(name, |record| {
+                let fits = record.slices.overlapping(slice.interval).is_empty();
+                if record.deleting || !fits {
+                    return Ok(false); // somebody was quicker, perhaps with other settings
+                }
+                record.slices.insert(slice.clone())?;
+                Ok(true)
+            })
+            .await?;
+        if made {
+            self.metrics.slice_changes.with_label_values(&["made"]).inc();
+            tracing::info!(namespace = %name, slice = slice.name(), interval = %slice.interval, "made a slice");
+        }
+        // Whoever was quicker made it around this very time, or another call makes it anew.
+        let there = self.registry.get(name.as_str())?.record.slices.at(time).is_some();
+        if there { Ok(()) } else { Err(EngineError::Contended { name: name.clone() }) }
+    }
+
+    /// The slice to make for `time`: longer than configured where slices or tables run short, or where a backfill
+    /// window spans so much time.
+    fn plan(&self, record: &NamespaceRecord, time: Timestamp, now: Timestamp) -> Result<Slice, EngineError> {
+        let tables = self.registry.slice_count();
+        let max_tables = self.store.capabilities().max_tables;
+        if tables >= max_tables {
+            let what =
+                format!("the store holds {tables} tables, the most it should: delete namespaces or lengthen slices");
+            return Err(EngineError::Overloaded { what });
+        }
+        let backfill = record.backfills.iter().filter(|window| window.interval.contains(time)).next_back();
+        let ordinary = record.accepts(now).contains(time);
+        let for_window = backfill.filter(|_| !ordinary).map_or(0, |window| window.slice_doublings);
+        let doublings = doublings(record.slices.len(), MAX_SLICES).max(doublings(tables, max_tables)).max(for_window);
+        let config = record.config_at(now);
+        let settings = config.partition_settings();
+        Ok(record.slices.plan(time, config.seconds_per_slice, settings, MAX_SLICES, doublings)?)
+    }
+
+    /// Closes what is past `close_after`; drops what is past `delete_after`.
+    async fn close_and_drop(&self, name: &NamespaceName, now: Timestamp) -> Result<(), EngineError> {
+        let namespace = self.registry.get(name.as_str())?;
+        let config = namespace.record.config_at(now);
+        let past = |after: Option<std::time::Duration>, slice: &Slice| {
+            after.is_some_and(|after| slice.interval.end.saturating_add(after) <= now)
+        };
+        let due = |slice: &Slice| match slice.state {
+            SliceState::Open => past(config.close_after, slice),
+            SliceState::Closed => past(config.delete_after, slice),
+            SliceState::Dropping => true,
+        };
+        for slice in namespace.record.slices.iter().filter(|slice| due(slice)) {
+            match slice.state {
+                SliceState::Open => self.close(name, slice).await?,
+                SliceState::Closed | SliceState::Dropping => self.drop_slice(name, slice).await?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn close(&self, name: &NamespaceName, slice: &Slice) -> Result<(), EngineError> {
+        let start = slice.interval.start;
+        self.registry
+            .change(name, |record| {
+                record.slices.set_state(start, SliceState::Closed);
+                record.closed_until = record.closed_until.max(slice.interval.end);
+                Ok(())
+            })
+            .await?;
+        self.metrics.slice_changes.with_label_values(&["closed"]).inc();
+        tracing::info!(namespace = %name, slice = slice.name(), "closed a slice");
+        Ok(())
+    }
+
+    async fn drop_slice(&self, name: &NamespaceName, slice: &Slice) -> Result<(), EngineError> {
+        let start = slice.interval.start;
+        let dropping = |record: &mut NamespaceRecord| {
+            record.slices.set_state(start, SliceState::Dropping);
+            Ok(())
+        };
+        self.registry.change(name, dropping).await?;
+        self.store.drop_table(&slice.table(name)).await?;
+        let gone = |record: &mut NamespaceRecord| {
+            record.slices.remove(start);
+            Ok(())
+        };
+        self.registry.change(name, gone).await?;
+        self.metrics.slice_changes.with_label_values(&["dropped"]).inc();
+        tracing::info!(namespace = %name, slice = slice.name(), "dropped a slice");
+        Ok(())
+    }
+
+    /// Drops every table of a namespace that is marked as going, then its record.
+    pub(crate) async fn finish_delete(&self, name: &NamespaceName) -> Result<(), EngineError> {
+        for table in self.store.tables().await?.into_iter().filter(|table| table.namespace == *name) {
+            self.store.drop_table(&table).await?;
+            self.metrics.slice_changes.with_label_values(&["dropped"]).inc();
+        }
+        self.registry.remove(name).await
+    }
+}

@@ -1,0 +1,119 @@
+//! The way of a read: interval ∩ retention → slices → groups of partitions → records → one page and its token.
+//!
+//! | file | its step |
+//! |---|---|
+//! | `request` | checks a request and gives it a fingerprint |
+//! | `groups` | lists, in order, the groups of partitions that may hold records |
+//! | `records` | turns the rows of one partition into whole records |
+//! | `page` | merges, filters and fills the page until a limit or the deadline |
+//! | `shape` | remembers what partitions of a namespace look like, to fetch no more than is needed |
+
+mod groups;
+mod page;
+mod records;
+mod request;
+mod shape;
+
+use std::time::Duration;
+
+use anabranch_model::{Order, Record, Timestamp};
+use bytes::Bytes;
+
+pub(crate) use shape::Shapes;
+
+use crate::{EngineError, engine::Engine};
+
+/// A page to read, as it came in.
+#[derive(Clone, Debug, Default)]
+pub struct ReadRequest {
+    /// Where from.
+    pub namespace: String,
+    /// Whose history.
+    pub series: String,
+    /// From when on; `None` from the beginning.
+    pub start: Option<Timestamp>,
+    /// Until when, not included; `None` to the end.
+    pub end: Option<Timestamp>,
+    /// Which way.
+    pub order: Order,
+    /// All must match.
+    pub filters: Vec<Filter>,
+    /// Most records in the page; 0 means the namespace's default.
+    pub page_size: u32,
+    /// Most bytes in the page; 0 means the namespace's default.
+    pub page_bytes: u64,
+    /// Most records over all pages; 0 means no limit.
+    pub total_record_limit: u64,
+    /// From the page before; empty for the first.
+    pub page_token: String,
+    /// How long the client will wait; the namespace's limit holds too.
+    pub timeout: Option<Duration>,
+}
+
+/// Keeps records that have an item of this key and, where a value is given, exactly this value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Filter {
+    /// The item's key.
+    pub key: String,
+    /// Its value, where that matters.
+    pub value: Option<Bytes>,
+}
+
+/// One page of a history.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Page {
+    /// In the order asked for.
+    pub records: Vec<Record>,
+    /// How to go on; `None` at the end.
+    pub next_page_token: Option<String>,
+    /// Why the page is short, if it is (R2).
+    pub partial: Option<Partial>,
+    /// Partitions opened.
+    pub partitions_read: u32,
+    /// Bytes taken from the store.
+    pub bytes_read: u64,
+}
+
+/// Why a page is short, and how far it is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Partial {
+    /// Why.
+    pub reason: PartialReason,
+    /// Latest first: nothing at or after this time is missing. Oldest first: nothing before it.
+    pub complete_until: Timestamp,
+}
+
+/// Why a page is short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PartialReason {
+    /// The time ran out.
+    Slo,
+    /// Part of the interval left the retention while the scan ran.
+    Retention,
+}
+
+pub(crate) async fn read(engine: &Engine, request: ReadRequest) -> Result<Page, EngineError> {
+    let namespace = request.namespace.clone();
+    let result = page::read_page(engine, request).await;
+    let metrics = &engine.metrics;
+    match &result {
+        Ok(page) => {
+            metrics.pages_read.with_label_values(&[&namespace]).inc();
+            metrics.records_read.with_label_values(&[&namespace]).inc_by(page.records.len() as u64);
+            metrics.bytes_read.with_label_values(&[&namespace]).inc_by(page.bytes_read);
+            metrics.partitions_per_page.observe(f64::from(page.partitions_read));
+            if let Some(partial) = page.partial {
+                let reason = format!("{:?}", partial.reason);
+                metrics.partial_pages.with_label_values(&[namespace.as_str(), &reason]).inc();
+            }
+        }
+        // A namespace that isn't there must not become a label: anybody could make up names.
+        Err(EngineError::NoSuchNamespace { .. }) => {
+            metrics.reads_failed.with_label_values(&["", "NotFound"]).inc();
+        }
+        Err(error) => {
+            metrics.reads_failed.with_label_values(&[namespace.as_str(), &format!("{:?}", error.kind())]).inc();
+        }
+    }
+    result
+}

@@ -1,0 +1,418 @@
+//! Fills one page: opens groups a wave at a time, merges the records of each group, filters, and ends at a limit, at
+//! the deadline or at the end of the history.
+
+use std::{
+    cmp::Ordering,
+    collections::{BinaryHeap, VecDeque},
+    time::Duration,
+};
+
+use anabranch_model::{Order, PartitionKey, Progress, Record, Timestamp};
+use anabranch_store::PartitionReader;
+use futures_util::future::try_join_all;
+
+use crate::{
+    EngineError, Page, Partial, PartialReason, ReadRequest,
+    engine::Engine,
+    read::{
+        groups::{Group, Groups},
+        records::{Fetching, Head, RecordReader, Stop},
+        request::Plan,
+        shape::Shape,
+    },
+};
+
+/// Partitions in flight while nothing is known of a namespace.
+const FIRST_FAN_OUT: usize = 8;
+/// Rows fetched at once when filters make it unknown how many are needed.
+const FILTERED_ROWS: usize = 1024;
+/// The least that is fetched from a partition that may not be needed.
+const LEAST_ROWS: usize = 16;
+const LEAST_BYTES: usize = 64 << 10;
+
+pub(crate) async fn read_page(engine: &Engine, request: ReadRequest) -> Result<Page, EngineError> {
+    engine.registry.check_fresh()?;
+    let plan = Plan::check(engine, request)?;
+    let fetching = Fetching { env: &engine.env, metrics: &engine.metrics, deadline: plan.deadline };
+    let remaining = plan.deadline.saturating_sub(engine.env.monotonic());
+    let Ok(Ok(_room)) = engine.env.timeout(remaining, engine.read_room.acquire()).await else {
+        return Err(EngineError::Overloaded { what: "too many reads are in flight".to_owned() });
+    };
+    let mut filling = Filling::new(engine, &plan, fetching);
+    let in_time = match filling.run().await {
+        Ok(()) => true,
+        Err(Stop::Deadline) => false,
+        Err(Stop::Failed(error)) => return Err(error),
+    };
+    filling.conclude(in_time)
+}
+
+/// A page being filled.
+struct Filling<'a> {
+    engine: &'a Engine,
+    plan: &'a Plan,
+    fetching: Fetching<'a>,
+    groups: Groups,
+    /// Groups that were opened and not finished, in order.
+    wave: VecDeque<OpenGroup>,
+    fan_out: usize,
+    rows_per_record: f64,
+    page: Page,
+    page_bytes: usize,
+    /// Everything up to here has been examined.
+    progress: Option<Progress>,
+    /// Whole records served on this page.
+    served: u64,
+    /// Bytes examined of the group that the page stands in.
+    group_bytes: u64,
+    group_partitions: u64,
+    finished: bool,
+    seen: Seen,
+}
+
+/// What this page has seen, for the next one.
+#[derive(Default)]
+struct Seen {
+    rows: u64,
+    records: u64,
+    occupied: u64,
+}
+
+struct OpenGroup {
+    group: Group,
+    readers: Vec<RecordReader>,
+    heads: BinaryHeap<Candidate>,
+    primed: bool,
+}
+
+/// Whether the page takes more.
+#[derive(PartialEq, Eq)]
+enum Flow {
+    GoOn,
+    Full,
+}
+
+impl<'a> Filling<'a> {
+    fn new(engine: &'a Engine, plan: &'a Plan, fetching: Fetching<'a>) -> Self {
+        let shape = engine.shapes.get(&plan.namespace.name);
+        let rows_per_record = shape.map_or(1.0, |shape| shape.rows_per_record.max(1.0));
+        let needed = plan.page_size as f64 * rows_per_record;
+        let fan_out = shape.map_or(FIRST_FAN_OUT, |shape| (needed / shape.rows_per_partition.max(1.0)).ceil() as usize);
+        Filling {
+            engine,
+            plan,
+            fetching,
+            groups: Groups::new(engine.store.clone(), plan),
+            wave: VecDeque::new(),
+            fan_out: fan_out.clamp(1, engine.options.max_fan_out),
+            rows_per_record,
+            page: Page::default(),
+            page_bytes: 0,
+            progress: None,
+            served: 0,
+            group_bytes: plan.partition_bytes,
+            group_partitions: 1,
+            finished: false,
+            seen: Seen::default(),
+        }
+    }
+
+    async fn run(&mut self) -> Result<(), Stop> {
+        if self.plan.interval.is_empty() || self.plan.records_left == Some(0) {
+            self.finished = true;
+            return Ok(());
+        }
+        loop {
+            self.open_wave().await?;
+            if self.wave.is_empty() {
+                self.finished = true;
+                return Ok(());
+            }
+            while let Some(mut open) = self.wave.pop_front() {
+                self.group_partitions = open.readers.len().max(1) as u64;
+                let flow = self.drain(&mut open).await;
+                let full = matches!(flow, Ok(Flow::Full));
+                if full {
+                    self.finished = self.known_to_be_last(&open);
+                }
+                self.close(&open);
+                flow?;
+                if full {
+                    return Ok(());
+                }
+                let bound = match self.plan.order {
+                    Order::LatestFirst => open.group.interval.start,
+                    Order::OldestFirst => open.group.interval.end,
+                };
+                self.progress = Some(Progress::Time(bound));
+                self.group_bytes = 0;
+            }
+            // A whole wave did not fill the page: partitions are sparse.
+            self.fan_out = (self.fan_out * 2).min(self.engine.options.max_fan_out);
+        }
+    }
+
+    /// Opens the next groups and fetches the beginning of each of their partitions at once.
+    async fn open_wave(&mut self) -> Result<(), Stop> {
+        let mut partitions = 0;
+        while partitions < self.fan_out {
+            let groups = &mut self.groups;
+            let Some(group) = self.fetching.call(async |_| groups.next().await).await? else { break };
+            partitions += group.event_buckets.len();
+            let first = self.wave.is_empty() && self.progress.is_none();
+            let open = self.open(group, first);
+            self.wave.push_back(open);
+        }
+        self.page.partitions_read += partitions as u32;
+        let (rows, bytes) = self.fetch_limits(self.wave.front().map_or(1, |open| open.readers.len()));
+        let ahead_rows = (2 * rows / self.fan_out).clamp(LEAST_ROWS.min(rows), rows);
+        let ahead_bytes = (2 * bytes / self.fan_out).clamp(LEAST_BYTES.min(bytes), bytes);
+        let fetching = self.fetching;
+        let fetches = self.wave.iter_mut().enumerate().flat_map(|(at, open)| {
+            let (rows, bytes) = if at == 0 { (rows, bytes) } else { (ahead_rows, ahead_bytes) };
+            open.readers
+                .iter_mut()
+                .filter(|reader| reader.wants_fetch(0))
+                .map(move |reader| reader.fetch(fetching, rows, bytes))
+        });
+        try_join_all(fetches).await?;
+        Ok(())
+    }
+
+    fn open(&self, group: Group, first: bool) -> OpenGroup {
+        let plan = self.plan;
+        let within = match &plan.begun_at {
+            Some(Progress::Item(position, key)) if first && group.slice.interval.contains(position.time) => {
+                Some((group.slice.partition(&plan.series, position), position, key))
+            }
+            _ => None,
+        };
+        let readers = group.event_buckets.iter().map(|event_bucket| {
+            let partition =
+                PartitionKey { series: plan.series.clone(), time_bucket: group.bucket, event_bucket: *event_bucket };
+            let resumed = within.as_ref().filter(|(holder, _, _)| *holder == partition);
+            let reader = PartitionReader::new(
+                self.engine.store.clone(),
+                group.table.clone(),
+                partition.clone(),
+                group.interval,
+                plan.order,
+                plan.after().filter(|_| first),
+            );
+            let mut reader = RecordReader::new(reader, plan.order, plan.max_record_bytes);
+            if let Some((_, position, key)) = resumed {
+                reader.resume_within((*position).clone(), (*key).clone());
+            }
+            reader
+        });
+        let readers = readers.collect();
+        OpenGroup { group, readers, heads: BinaryHeap::new(), primed: false }
+    }
+
+    /// How much to fetch of each of `partitions` that share what the page still needs.
+    fn fetch_limits(&self, partitions: usize) -> (usize, usize) {
+        let records = self.plan.page_size - self.page.records.len().min(self.plan.page_size);
+        let records = self.plan.records_left.map_or(records, |left| records.min((left - self.served) as usize));
+        // One row more than needed tells whether the history goes on.
+        let mut rows = (records as f64 * self.rows_per_record).ceil() as usize + 1;
+        if !self.plan.filters.is_empty() {
+            rows = rows.max(FILTERED_ROWS);
+        }
+        let bytes = self.plan.page_bytes + LEAST_BYTES;
+        match partitions {
+            0 | 1 => (rows, bytes),
+            // Hashing spreads evenly, but not perfectly.
+            many => (rows / many + rows / many / 4 + LEAST_ROWS, bytes / many + LEAST_BYTES),
+        }
+    }
+
+    /// Takes records out of a group, in order, until it is empty or the page is full.
+    async fn drain(&mut self, open: &mut OpenGroup) -> Result<Flow, Stop> {
+        if !open.primed {
+            for at in 0..open.readers.len() {
+                self.advance(open, at).await?;
+            }
+            open.primed = true;
+        }
+        while let Some(Candidate { head, reader, .. }) = open.heads.pop() {
+            if self.examine(head, &mut open.readers[reader]).await? == Flow::Full {
+                return Ok(Flow::Full);
+            }
+            // A record is emitted only when every partition of the group has shown its next one.
+            self.advance(open, reader).await?;
+        }
+        Ok(Flow::GoOn)
+    }
+
+    /// Brings the next record of one partition forward; fetches for its neighbours too when they are about to need it.
+    async fn advance(&mut self, open: &mut OpenGroup, at: usize) -> Result<(), Stop> {
+        let (rows, bytes) = self.fetch_limits(open.readers.len());
+        let fetching = self.fetching;
+        if open.readers.len() > 1 && open.readers[at].wants_fetch(0) {
+            let low = rows / 4;
+            let wanting = open.readers.iter_mut().filter(|reader| reader.wants_fetch(low));
+            try_join_all(wanting.map(|reader| reader.fetch(fetching, rows, bytes))).await?;
+        }
+        if let Some(head) = open.readers[at].next(fetching, rows, bytes).await? {
+            open.heads.push(Candidate { head, reader: at, order: self.plan.order });
+        }
+        Ok(())
+    }
+
+    async fn examine(&mut self, head: Head, reader: &mut RecordReader) -> Result<Flow, Stop> {
+        let Head { record, first_part } = head;
+        let filters = &self.plan.filters;
+        let matches = if filters.is_empty() {
+            true
+        } else if first_part {
+            reader.parts_match(self.fetching, &record.position, filters).await?
+        } else if self.is_later_part(&record) {
+            true // its first part passed
+        } else {
+            filters.iter().all(|filter| filter.matches(&record))
+        };
+        let bytes = record.bytes();
+        if !matches {
+            reader.skip_parts();
+            self.examined(Progress::Event(record.position.clone()), &record);
+            return Ok(Flow::GoOn);
+        }
+        if !self.page.records.is_empty() && self.page_bytes + bytes > self.plan.page_bytes {
+            return Ok(Flow::Full);
+        }
+        let progress = match record.items.last() {
+            Some(last) if record.continued => Progress::Item(record.position.clone(), last.key.clone()),
+            _ => Progress::Event(record.position.clone()),
+        };
+        self.examined(progress, &record);
+        self.page_bytes += bytes;
+        self.served += u64::from(!record.continued);
+        self.page.records.push(record);
+        let all_served = self.plan.records_left.is_some_and(|left| self.served >= left);
+        if all_served || self.page.records.len() >= self.plan.page_size { Ok(Flow::Full) } else { Ok(Flow::GoOn) }
+    }
+
+    /// Whether a record goes on with what was served before: on this page, or at the end of the one before.
+    fn is_later_part(&self, record: &Record) -> bool {
+        let before = self.progress.as_ref().or(self.plan.begun_at.as_ref());
+        matches!(before, Some(Progress::Item(position, _)) if *position == record.position)
+    }
+
+    fn examined(&mut self, progress: Progress, record: &Record) {
+        self.progress = Some(progress);
+        self.group_bytes += record.bytes() as u64;
+        self.seen.rows += record.items.len() as u64;
+        self.seen.records += u64::from(!record.continued);
+    }
+
+    /// Takes down what a group cost and how full it was.
+    fn close(&mut self, open: &OpenGroup) {
+        for reader in &open.readers {
+            self.page.bytes_read += reader.bytes_read();
+            self.seen.occupied += u64::from(reader.bytes_read() > 0);
+        }
+    }
+
+    /// Whether nothing can follow: then the answer needs no token.
+    fn known_to_be_last(&self, open: &OpenGroup) -> bool {
+        let done = |open: &OpenGroup| open.heads.is_empty() && open.readers.iter().all(RecordReader::is_done);
+        // A record that didn't fit was taken out of the heads: then the page is full by bytes and more follows.
+        let fitted = self.page.records.last().map(|record| &record.position) == self.progress_position();
+        fitted && done(open) && self.wave.iter().all(done) && self.groups.is_done()
+    }
+
+    fn progress_position(&self) -> Option<&anabranch_model::Position> {
+        match &self.progress {
+            Some(Progress::Event(position)) => Some(position),
+            _ => None,
+        }
+    }
+
+    fn conclude(mut self, in_time: bool) -> Result<Page, EngineError> {
+        while let Some(open) = self.wave.pop_front() {
+            self.close(&open);
+        }
+        if self.seen.records > 0 && self.seen.occupied > 0 {
+            let rows = self.seen.rows as f64;
+            let shape = Shape {
+                rows_per_partition: rows / self.seen.occupied as f64,
+                rows_per_record: rows / self.seen.records as f64,
+            };
+            self.engine.shapes.learn(&self.plan.namespace.name, shape);
+        }
+        if !in_time && self.progress.is_none() {
+            return Err(EngineError::DeadlineExceeded { what: "the read" });
+        }
+        let all_served = self.plan.records_left.is_some_and(|left| self.served >= left);
+        self.page.partial = self.partial(in_time);
+        if !self.finished && !all_served {
+            // Nothing examined and yet full can't be: the first record always fits.
+            let progress = self.progress.take().or_else(|| self.plan.begun_at.clone());
+            let bytes = self.group_bytes / self.group_partitions;
+            let token = progress.map(|progress| self.plan.token(progress, self.served, bytes));
+            self.page.next_page_token = token.map(|token| token.seal(&self.engine.token_key));
+        }
+        Ok(self.page)
+    }
+
+    fn partial(&self, in_time: bool) -> Option<Partial> {
+        let closed_until = self.plan.namespace.record.closed_until;
+        let lost = closed_until > self.plan.floor;
+        match self.plan.order {
+            _ if !in_time => {
+                let complete_until = complete_until(self.plan.order, self.progress.as_ref()?);
+                Some(Partial { reason: PartialReason::Slo, complete_until })
+            }
+            Order::LatestFirst if lost && self.finished => {
+                Some(Partial { reason: PartialReason::Retention, complete_until: closed_until })
+            }
+            Order::OldestFirst if lost => {
+                let begun = self.plan.begun_at.as_ref()?;
+                let complete_until = complete_until(self.plan.order, begun);
+                let missing = complete_until < closed_until;
+                missing.then_some(Partial { reason: PartialReason::Retention, complete_until })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// How far an answer is complete once everything up to `progress` was examined.
+fn complete_until(order: Order, progress: &Progress) -> Timestamp {
+    match (order, progress) {
+        (_, Progress::Time(time)) => *time,
+        // Others of the same instant may come after it.
+        (Order::LatestFirst, Progress::Event(position) | Progress::Item(position, _)) => {
+            position.time.saturating_add(Duration::from_nanos(1))
+        }
+        (Order::OldestFirst, Progress::Event(position) | Progress::Item(position, _)) => position.time,
+    }
+}
+
+/// The next record of one partition of a group; the heap yields the first in the read's order.
+struct Candidate {
+    head: Head,
+    reader: usize,
+    order: Order,
+}
+
+impl Ord for Candidate {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let by_position = self.order.compare(&self.head.record.position, &other.head.record.position);
+        by_position.reverse().then_with(|| other.reader.cmp(&self.reader))
+    }
+}
+
+impl PartialOrd for Candidate {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Candidate {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Candidate {}

@@ -1,0 +1,246 @@
+//! Turns the rows of one partition into records: items ascend by key whichever way the scan goes, no record is cut in
+//! two, and one that has grown past `max_record_bytes` comes in parts.
+
+use std::{collections::VecDeque, ops::Bound, time::Duration};
+
+use anabranch_model::{EventItemKey, Item, Order, Position, Record};
+use anabranch_runtime::Env;
+use anabranch_store::{
+    After, ErrorKind as StoreErrorKind, PartitionReader, ReadLimits, ScanPage, ScanSpan, StoreError,
+};
+
+use crate::{EngineError, metrics::Metrics, read::request::ItemFilter};
+
+const RETRIES: u32 = 3;
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
+
+/// Why reading has to stop.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// The time ran out.
+    Deadline,
+    /// Nothing can be answered.
+    Failed(EngineError),
+}
+
+/// What every fetch of a page shares.
+#[derive(Clone, Copy)]
+pub(crate) struct Fetching<'a> {
+    pub(crate) env: &'a Env,
+    pub(crate) metrics: &'a Metrics,
+    /// By the monotonic clock.
+    pub(crate) deadline: Duration,
+}
+
+impl Fetching<'_> {
+    fn remaining(&self) -> Result<Duration, Stop> {
+        let remaining = self.deadline.saturating_sub(self.env.monotonic());
+        if remaining.is_zero() { Err(Stop::Deadline) } else { Ok(remaining) }
+    }
+
+    /// Runs a store call within the time that is left; tries again what may pass.
+    pub(crate) async fn call<T>(
+        &self,
+        mut call: impl AsyncFnMut(Duration) -> Result<T, StoreError>,
+    ) -> Result<T, Stop> {
+        let mut pause = FIRST_PAUSE;
+        for attempt in 0.. {
+            let remaining = self.remaining()?;
+            let error = match self.env.timeout(remaining, call(remaining)).await {
+                Err(_) => return Err(Stop::Deadline),
+                Ok(Ok(value)) => return Ok(value),
+                Ok(Err(error)) => error,
+            };
+            let may_pass = matches!(error.kind(), StoreErrorKind::Retry | StoreErrorKind::Unknown);
+            if !may_pass || attempt == RETRIES {
+                return Err(Stop::Failed(error.into()));
+            }
+            self.metrics.read_retries.inc();
+            self.env.sleep(pause).await;
+            pause *= 2;
+        }
+        unreachable!("the loop ends by returning")
+    }
+}
+
+/// A record, or a part of one.
+pub(crate) struct Head {
+    pub(crate) record: Record,
+    /// Whether this is the first of several parts: filters have to look at the store, not at the part.
+    pub(crate) first_part: bool,
+}
+
+/// The records of one partition.
+pub(crate) struct RecordReader {
+    reader: PartitionReader,
+    order: Order,
+    max_record_bytes: usize,
+    /// The record that is being delivered in parts, and the last item of it that was.
+    parts: Option<(Position, Option<EventItemKey>)>,
+    /// Items of the record that is being put together.
+    gathered: VecDeque<Item>,
+    gathered_bytes: usize,
+    gathered_position: Option<Position>,
+}
+
+impl RecordReader {
+    pub(crate) fn new(reader: PartitionReader, order: Order, max_record_bytes: usize) -> Self {
+        RecordReader {
+            reader,
+            order,
+            max_record_bytes,
+            parts: None,
+            gathered: VecDeque::new(),
+            gathered_bytes: 0,
+            gathered_position: None,
+        }
+    }
+
+    /// Goes on within a record of which everything up to `key` was delivered.
+    pub(crate) fn resume_within(&mut self, position: Position, key: EventItemKey) {
+        self.parts = Some((position, Some(key)));
+    }
+
+    pub(crate) fn bytes_read(&self) -> u64 {
+        self.reader.bytes_read()
+    }
+
+    /// Whether it is certain that there are no more records.
+    pub(crate) fn is_done(&self) -> bool {
+        self.reader.is_exhausted()
+            && self.reader.fetched() == 0
+            && self.parts.is_none()
+            && self.gathered_position.is_none()
+    }
+
+    /// Whether fetching now would spare waiting later.
+    pub(crate) fn wants_fetch(&self, low_water: usize) -> bool {
+        !self.reader.is_exhausted() && self.parts.is_none() && self.reader.fetched() <= low_water
+    }
+
+    pub(crate) async fn fetch(&mut self, fetching: Fetching<'_>, rows: usize, bytes: usize) -> Result<(), Stop> {
+        let reader = &mut self.reader;
+        fetching.call(async |timeout| reader.fetch(ReadLimits { rows, bytes, timeout }).await).await
+    }
+
+    /// The next record, or `None` at the end.
+    pub(crate) async fn next(
+        &mut self,
+        fetching: Fetching<'_>,
+        rows: usize,
+        bytes: usize,
+    ) -> Result<Option<Head>, Stop> {
+        loop {
+            if self.parts.is_some() {
+                if let Some(head) = self.next_part(fetching).await? {
+                    return Ok(Some(head));
+                }
+                continue;
+            }
+            match self.gather() {
+                Gathered::Whole(record) => return Ok(Some(Head { record, first_part: false })),
+                Gathered::End => return Ok(None),
+                Gathered::TooBig(position) => {
+                    self.reader.skip_to(After::Event(position.clone()));
+                    self.parts = Some((position, None));
+                }
+                Gathered::NeedsRows => self.fetch(fetching, rows, bytes).await?,
+            }
+        }
+    }
+
+    /// Takes fetched rows until a record is whole.
+    fn gather(&mut self) -> Gathered {
+        loop {
+            match (self.reader.peek(), &self.gathered_position) {
+                (Some(row), Some(position)) if row.position != *position => return self.whole(),
+                (Some(_), _) => {}
+                (None, Some(_)) if self.reader.is_exhausted() => return self.whole(),
+                (None, None) if self.reader.is_exhausted() => return Gathered::End,
+                (None, _) => return Gathered::NeedsRows,
+            }
+            let Some(row) = self.reader.take() else { return Gathered::NeedsRows };
+            self.gathered_bytes += row.item.bytes();
+            self.gathered_position = Some(row.position);
+            match self.order {
+                Order::LatestFirst => self.gathered.push_back(row.item),
+                Order::OldestFirst => self.gathered.push_front(row.item),
+            }
+            if self.gathered_bytes > self.max_record_bytes && self.gathered.len() > 1 {
+                self.gathered.clear();
+                self.gathered_bytes = 0;
+                let position = self.gathered_position.take().expect("it was just set");
+                return Gathered::TooBig(position);
+            }
+        }
+    }
+
+    fn whole(&mut self) -> Gathered {
+        let Some(position) = self.gathered_position.take() else { return Gathered::End };
+        self.gathered_bytes = 0;
+        let items = std::mem::take(&mut self.gathered).into();
+        Gathered::Whole(Record { position, items, continued: false })
+    }
+
+    /// The next part of a record that is too big; `None` when there was nothing more of it.
+    async fn next_part(&mut self, fetching: Fetching<'_>) -> Result<Option<Head>, Stop> {
+        let Some((position, last)) = self.parts.take() else { return Ok(None) };
+        let from = last.clone().map_or(Bound::Unbounded, Bound::Excluded);
+        let mut page = self.fetch_event(fetching, &position, from, usize::MAX, self.max_record_bytes).await?;
+        let bytes: usize = page.rows.iter().map(|row| row.item.bytes()).sum();
+        if bytes > self.max_record_bytes && page.rows.len() > 1 {
+            page.rows.pop();
+            page.more = true;
+        }
+        let items: Vec<Item> = page.rows.into_iter().map(|row| row.item).collect();
+        let Some(last_item) = items.last() else { return Ok(None) };
+        if page.more {
+            self.parts = Some((position.clone(), Some(last_item.key.clone())));
+        }
+        let record = Record { position, items, continued: page.more };
+        Ok(Some(Head { record, first_part: last.is_none() }))
+    }
+
+    /// Whether a record that comes in parts passes the filters: looks each wanted item up.
+    pub(crate) async fn parts_match(
+        &mut self,
+        fetching: Fetching<'_>,
+        position: &Position,
+        filters: &[ItemFilter],
+    ) -> Result<bool, Stop> {
+        for filter in filters {
+            let from = Bound::Included(filter.key.clone());
+            let page = self.fetch_event(fetching, position, from, 1, 1).await?;
+            let found = page.rows.first().filter(|row| row.item.key == filter.key);
+            if !found.is_some_and(|row| filter.accepts(&row.item.value)) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Leaves out what is left of the record that is being delivered in parts.
+    pub(crate) fn skip_parts(&mut self) {
+        self.parts = None;
+    }
+
+    async fn fetch_event(
+        &mut self,
+        fetching: Fetching<'_>,
+        position: &Position,
+        from: Bound<EventItemKey>,
+        rows: usize,
+        bytes: usize,
+    ) -> Result<ScanPage, Stop> {
+        let reader = &mut self.reader;
+        let span = ScanSpan::Event { position: position.clone(), from };
+        fetching.call(async |timeout| reader.fetch_event(span.clone(), ReadLimits { rows, bytes, timeout }).await).await
+    }
+}
+
+enum Gathered {
+    Whole(Record),
+    TooBig(Position),
+    NeedsRows,
+    End,
+}

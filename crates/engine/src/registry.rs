@@ -1,0 +1,267 @@
+//! The namespaces that this server knows. Readers take a snapshot without waiting; changes go through the store by
+//! compare-and-set; a refresh brings in what other servers changed.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use anabranch_model::{NamespaceName, Timestamp};
+use anabranch_runtime::Env;
+use anabranch_store::{CasOutcome, MetaKey, Store, StoreError, Version};
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+
+use crate::{EngineError, NamespaceRecord, engine::EngineOptions, error::no_such_namespace};
+
+const SCOPE: &str = "namespaces";
+const LIST_PAGE: usize = 256;
+const CHANGE_ATTEMPTS: usize = 8;
+
+/// A namespace as this server knows it.
+pub(crate) struct Namespace {
+    pub(crate) name: NamespaceName,
+    pub(crate) record: NamespaceRecord,
+    version: Version,
+    /// When this server first knew each slice, by the slice's start.
+    slice_known: BTreeMap<Timestamp, Duration>,
+}
+
+type Snapshot = BTreeMap<NamespaceName, Arc<Namespace>>;
+
+pub(crate) struct Registry {
+    store: Arc<dyn Store>,
+    env: Env,
+    /// Zero when no other server can change anything.
+    refresh_interval: Duration,
+    meta_timeout: Duration,
+    namespaces: ArcSwap<Snapshot>,
+    changing: tokio::sync::Mutex<()>,
+    refreshed_nanos: AtomicU64,
+}
+
+impl Registry {
+    pub(crate) fn new(store: Arc<dyn Store>, env: Env, options: &EngineOptions) -> Self {
+        let shared = store.capabilities().shared;
+        Registry {
+            refresh_interval: if shared { options.refresh_interval } else { Duration::ZERO },
+            meta_timeout: options.meta_timeout,
+            namespaces: ArcSwap::default(),
+            changing: tokio::sync::Mutex::new(()),
+            refreshed_nanos: AtomicU64::new(0),
+            store,
+            env,
+        }
+    }
+
+    /// How far ahead a change must be stated so that every server knows it in time.
+    pub(crate) fn notice(&self) -> Duration {
+        self.refresh_interval * 2
+    }
+
+    pub(crate) fn refresh_interval(&self) -> Duration {
+        self.refresh_interval
+    }
+
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+        self.namespaces.load_full()
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Result<Arc<Namespace>, EngineError> {
+        match self.namespaces.load().get(name) {
+            Some(namespace) if !namespace.record.deleting => Ok(namespace.clone()),
+            _ => Err(no_such_namespace(name)),
+        }
+    }
+
+    /// Slices over all namespaces: each is a table.
+    pub(crate) fn slice_count(&self) -> usize {
+        self.namespaces.load().values().map(|namespace| namespace.record.slices.len()).sum()
+    }
+
+    /// Refuses when this server has lost touch with what others may have changed: a slice it doesn't know could hold
+    /// events that it would then miss (W1).
+    pub(crate) fn check_fresh(&self) -> Result<(), EngineError> {
+        if self.refresh_interval.is_zero() {
+            return Ok(());
+        }
+        let refreshed = Duration::from_nanos(self.refreshed_nanos.load(Ordering::Acquire));
+        let age = self.env.monotonic().saturating_sub(refreshed);
+        if age <= self.notice() {
+            return Ok(());
+        }
+        let reason = format!("this server's configuration is {age:?} old and can't be refreshed");
+        Err(EngineError::NotServing { reason })
+    }
+
+    /// How long a write into this slice has to wait until every server that answers reads knows the slice.
+    pub(crate) fn wait_for_slice(&self, namespace: &Namespace, slice_start: Timestamp) -> Duration {
+        let known = namespace.slice_known.get(&slice_start).copied().unwrap_or_else(|| self.env.monotonic());
+        (known + self.notice()).saturating_sub(self.env.monotonic())
+    }
+
+    /// Loads everything anew.
+    pub(crate) async fn refresh(&self) -> Result<(), EngineError> {
+        let _changing = self.changing.lock().await;
+        let begun = self.env.monotonic();
+        let mut fresh = Snapshot::new();
+        let mut after: Option<String> = None;
+        loop {
+            let page = self.timed(self.store.list(SCOPE, after.as_deref(), LIST_PAGE)).await?;
+            let last = page.len() < LIST_PAGE;
+            after = page.last().map(|(name, _)| name.clone());
+            for (name, document) in page {
+                let name = NamespaceName::new(name).map_err(|error| corrupt(&error.to_string()))?;
+                let known = self.namespaces.load().get(&name).cloned();
+                let namespace = match known {
+                    Some(known) if known.version == document.version => known,
+                    known => {
+                        Arc::new(self.namespace(name.clone(), &document.value, document.version, known.as_ref())?)
+                    }
+                };
+                fresh.insert(name, namespace);
+            }
+            if last {
+                break;
+            }
+        }
+        self.namespaces.store(Arc::new(fresh));
+        self.refreshed_nanos.store(begun.as_nanos() as u64, Ordering::Release);
+        Ok(())
+    }
+
+    /// Makes a namespace.
+    pub(crate) async fn create(&self, name: &NamespaceName, record: NamespaceRecord) -> Result<(), EngineError> {
+        let _changing = self.changing.lock().await;
+        match self.compare_and_set(name, None, record).await? {
+            true => Ok(()),
+            false => Err(EngineError::NamespaceExists { name: name.clone() }),
+        }
+    }
+
+    /// Changes a namespace's record. `apply` may be called several times, on what is stored at that moment; when it
+    /// changes nothing, nothing is written.
+    pub(crate) async fn change<T>(
+        &self,
+        name: &NamespaceName,
+        mut apply: impl FnMut(&mut NamespaceRecord) -> Result<T, EngineError>,
+    ) -> Result<T, EngineError> {
+        let _changing = self.changing.lock().await;
+        for _ in 0..CHANGE_ATTEMPTS {
+            let Some(document) = self.timed(self.store.load(&key(name))).await? else {
+                self.unpublish(name);
+                return Err(no_such_namespace(name.as_str()));
+            };
+            let before = parse(&document.value)?;
+            let mut after = before.clone();
+            let result = apply(&mut after)?;
+            if after == before {
+                self.publish(name, &document.value, document.version)?;
+                return Ok(result);
+            }
+            if self.compare_and_set(name, Some(document.version), after).await? {
+                return Ok(result);
+            }
+        }
+        Err(EngineError::Contended { name: name.clone() })
+    }
+
+    /// Takes a namespace's record away.
+    pub(crate) async fn remove(&self, name: &NamespaceName) -> Result<(), EngineError> {
+        let _changing = self.changing.lock().await;
+        for _ in 0..CHANGE_ATTEMPTS {
+            let Some(document) = self.timed(self.store.load(&key(name))).await? else { break };
+            let removal = self.timed(self.store.compare_and_set(&key(name), Some(document.version), None)).await;
+            match removal {
+                Ok(CasOutcome::Applied(_)) => break,
+                Ok(CasOutcome::Conflict(_)) => {}
+                Err(EngineError::Store(StoreError::Unknown { .. })) => {} // the next load tells
+                Err(error) => return Err(error),
+            }
+        }
+        self.unpublish(name);
+        Ok(())
+    }
+
+    /// Says whether the document had the expected version. After an unknown outcome the nonce tells.
+    async fn compare_and_set(
+        &self,
+        name: &NamespaceName,
+        expected: Option<Version>,
+        mut record: NamespaceRecord,
+    ) -> Result<bool, EngineError> {
+        record.nonce = self.env.random_u64();
+        let value = Bytes::from(serde_json::to_vec(&record).expect("records are plain data"));
+        let outcome = self.timed(self.store.compare_and_set(&key(name), expected, Some(value.clone()))).await;
+        match outcome {
+            Ok(CasOutcome::Applied(version)) => {
+                self.publish(name, &value, version)?;
+                Ok(true)
+            }
+            Ok(CasOutcome::Conflict(_)) => Ok(false),
+            Err(EngineError::Store(StoreError::Unknown { .. })) => {
+                let Some(document) = self.timed(self.store.load(&key(name))).await? else { return Ok(false) };
+                let done = parse(&document.value)?.nonce == record.nonce;
+                if done {
+                    self.publish(name, &document.value, document.version)?;
+                }
+                Ok(done)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn publish(&self, name: &NamespaceName, value: &[u8], version: Version) -> Result<(), EngineError> {
+        let mut snapshot = Snapshot::clone(&self.namespaces.load());
+        let namespace = self.namespace(name.clone(), value, version, snapshot.get(name))?;
+        snapshot.insert(name.clone(), Arc::new(namespace));
+        self.namespaces.store(Arc::new(snapshot));
+        Ok(())
+    }
+
+    fn unpublish(&self, name: &NamespaceName) {
+        let mut snapshot = Snapshot::clone(&self.namespaces.load());
+        snapshot.remove(name);
+        self.namespaces.store(Arc::new(snapshot));
+    }
+
+    fn namespace(
+        &self,
+        name: NamespaceName,
+        value: &[u8],
+        version: Version,
+        known: Option<&Arc<Namespace>>,
+    ) -> Result<Namespace, EngineError> {
+        let record = parse(value)?;
+        let known = known.filter(|known| known.record.incarnation == record.incarnation);
+        let now = self.env.monotonic();
+        let first_known = |start: &Timestamp| known.and_then(|known| known.slice_known.get(start)).copied();
+        let starts = record.slices.iter().map(|slice| slice.interval.start);
+        let slice_known = starts.map(|start| (start, first_known(&start).unwrap_or(now))).collect();
+        Ok(Namespace { name, record, version, slice_known })
+    }
+
+    async fn timed<T>(&self, call: impl Future<Output = Result<T, StoreError>>) -> Result<T, EngineError> {
+        match self.env.timeout(self.meta_timeout, call).await {
+            Ok(result) => result.map_err(EngineError::Store),
+            Err(_) => Err(EngineError::Store(StoreError::Unknown { reason: "metadata call timed out".to_owned() })),
+        }
+    }
+}
+
+fn key(name: &NamespaceName) -> MetaKey {
+    MetaKey::new(SCOPE, name.as_str())
+}
+
+fn parse(value: &[u8]) -> Result<NamespaceRecord, EngineError> {
+    serde_json::from_slice(value).map_err(|error| corrupt(&error.to_string()))
+}
+
+fn corrupt(reason: &str) -> EngineError {
+    let reason = format!("a namespace record can't be read (perhaps written by a newer version): {reason}");
+    EngineError::Store(StoreError::Corrupt { reason })
+}

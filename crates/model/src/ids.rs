@@ -1,0 +1,200 @@
+//! Names that clients choose. Each is checked when it is made, so that everything further in can rely on
+//! what the key encoding needs: UTF-8, not empty, no U+0000, not too long.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// No id may be longer than this, whatever a namespace's limits say: keys of back ends have a limit too.
+pub const MAX_ID_BYTES: usize = 4096;
+
+/// Why a text can't be an id.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum IdError {
+    /// Nothing there.
+    #[error("must not be empty")]
+    Empty,
+    /// Too many bytes.
+    #[error("is {bytes} bytes long; at most {limit} are allowed")]
+    TooLong {
+        /// How long it is.
+        bytes: usize,
+        /// How long it may be.
+        limit: usize,
+    },
+    /// U+0000 inside: it ends ids in keys.
+    #[error("must not contain the character U+0000 (found at byte {at})")]
+    Nul {
+        /// Where.
+        at: usize,
+    },
+    /// Namespaces become names of keyspaces and directories.
+    #[error(
+        "must be 1 to 48 characters of a-z, 0-9 and _, beginning with a letter (a namespace names a keyspace and metrics)"
+    )]
+    NamespaceSyntax,
+}
+
+fn check(text: &str) -> Result<(), IdError> {
+    if text.is_empty() {
+        return Err(IdError::Empty);
+    }
+    if text.len() > MAX_ID_BYTES {
+        return Err(IdError::TooLong { bytes: text.len(), limit: MAX_ID_BYTES });
+    }
+    match text.bytes().position(|byte| byte == 0) {
+        Some(at) => Err(IdError::Nul { at }),
+        None => Ok(()),
+    }
+}
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(String);
+
+        impl $name {
+            /// Checks and takes a text.
+            pub fn new(text: impl Into<String>) -> Result<Self, IdError> {
+                let text = text.into();
+                check(&text)?;
+                Ok($name(text))
+            }
+
+            /// The text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+
+            /// The text, without a copy.
+            pub fn into_string(self) -> String {
+                self.0
+            }
+
+            /// Its length in bytes.
+            #[allow(clippy::len_without_is_empty)] // never empty
+            pub fn len(&self) -> usize {
+                self.0.len()
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = IdError;
+            fn try_from(text: String) -> Result<Self, IdError> {
+                $name::new(text)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(id: $name) -> String {
+                id.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Debug::fmt(&self.0, f)
+            }
+        }
+    };
+}
+
+id!(
+    /// Whose history: `profile:123`, a device, an account.
+    TimeSeriesId
+);
+id!(
+    /// Tells apart events of one series and instant.
+    EventId
+);
+id!(
+    /// Names an item within its event.
+    EventItemKey
+);
+
+/// The name of a dataset: the unit of configuration, retention, access and rollout.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct NamespaceName(String);
+
+impl NamespaceName {
+    /// Longest name: the limit of a keyspace's name on Cassandra.
+    pub const MAX_BYTES: usize = 48;
+
+    /// Checks and takes a name.
+    pub fn new(text: impl Into<String>) -> Result<Self, IdError> {
+        let text = text.into();
+        let letters = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        let fits = text.len() <= Self::MAX_BYTES && text.starts_with(|c: char| c.is_ascii_lowercase());
+        if fits && text.chars().all(letters) { Ok(NamespaceName(text)) } else { Err(IdError::NamespaceSyntax) }
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::borrow::Borrow<str> for NamespaceName {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for NamespaceName {
+    type Error = IdError;
+    fn try_from(text: String) -> Result<Self, IdError> {
+        NamespaceName::new(text)
+    }
+}
+
+impl From<NamespaceName> for String {
+    fn from(name: NamespaceName) -> String {
+        name.0
+    }
+}
+
+impl fmt::Display for NamespaceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for NamespaceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_that_keys_could_not_hold_are_refused() {
+        assert_eq!(TimeSeriesId::new(""), Err(IdError::Empty));
+        assert_eq!(EventId::new("a\0b"), Err(IdError::Nul { at: 1 }));
+        assert!(matches!(EventItemKey::new("x".repeat(5000)), Err(IdError::TooLong { bytes: 5000, .. })));
+        assert!(TimeSeriesId::new("profile:123/ä\n").is_ok());
+    }
+
+    #[test]
+    fn namespace_names_are_plain() {
+        for good in ["plays", "a", "a_1"] {
+            assert!(NamespaceName::new(good).is_ok(), "{good}");
+        }
+        let long = "x".repeat(49);
+        for bad in ["", "Plays", "1a", "_a", "a-b", "a/b", "..", "ä", long.as_str()] {
+            assert_eq!(NamespaceName::new(bad), Err(IdError::NamespaceSyntax), "{bad}");
+        }
+    }
+}

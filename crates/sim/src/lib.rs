@@ -1,0 +1,1 @@
+//! Whole servers in one deterministic process, with faults and an oracle.

@@ -1,0 +1,24 @@
+//! What a back end must do, and what everyone who reads from one shares.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`contract`] | the [`Store`] trait: tables, atomic batches per partition, ordered scans, metadata by compare-and-set |
+//! | [`error`] | [`StoreError`], told apart by what the caller has to do |
+//! | [`memory`] | [`MemoryStore`]: the contract in memory; a crash loses what wasn't synced |
+//! | [`reader`] | [`PartitionReader`]: the one way to read a partition, page after page |
+//! | `suite` | the contract as tests that every back end passes unchanged (feature `suite`) |
+
+pub mod contract;
+pub mod error;
+pub mod memory;
+pub mod reader;
+#[cfg(any(test, feature = "suite"))]
+pub mod suite;
+
+pub use contract::{
+    After, Capabilities, CasOutcome, Direction, MetaKey, PartitionBatch, PartitionSize, Sample, Scan, ScanPage,
+    ScanSpan, Store, Version, Versioned,
+};
+pub use error::{ErrorKind, StoreError};
+pub use memory::MemoryStore;
+pub use reader::{PartitionReader, ReadLimits};

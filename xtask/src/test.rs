@@ -1,0 +1,141 @@
+//! `cargo xtask test`: every tier of tests, in order, and at the end what they cost, what was
+//! skipped and one line that says how it went.
+
+mod count;
+mod disk;
+mod need;
+mod report;
+mod tier;
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+
+use crate::workspace::Workspace;
+use need::Permission;
+use report::{Report, TierReport};
+use tier::{TIERS, Tier};
+
+const HELP: &str = "\
+Run every tier of tests, in order. A failing tier doesn't stop the next one, so that everything
+wrong is seen at once; only a failing build does.
+
+Usage: cargo xtask test [--install] [--tier NAME]...
+
+Options:
+  --install     install what a tier needs and isn't there; also allowed for root with CI=true
+  --tier NAME   run this tier only; can be given more than once
+
+With CI=true what is skipped counts as failed. The last line is `N passed, N failed`.
+
+Tiers:";
+
+/// Runs the task with the arguments after its name.
+pub(crate) fn run(args: &[String]) -> Result<ExitCode> {
+    if crate::asks_for_help(args) {
+        return crate::help(&help_page());
+    }
+    let request = Request::parse(args)?;
+    let workspace = Workspace::find()?;
+    let ci = std::env::var("CI").is_ok_and(|value| value == "true");
+    if let Err(error) = disk::check(&workspace.root) {
+        eprintln!("error: {error:#}");
+        println!("0 passed, 1 failed");
+        return Ok(ExitCode::FAILURE);
+    }
+    let permission = Permission::given(request.install, ci);
+    let report = Report { tiers: run_tiers(&workspace, &request.tiers, permission), ci };
+    println!("\n{report}");
+    Ok(crate::exit_code(report.totals().failed == 0))
+}
+
+fn run_tiers(workspace: &Workspace, tiers: &[&Tier], permission: Permission) -> Vec<TierReport> {
+    let mut reports: Vec<TierReport> = Vec::new();
+    let mut broken = None;
+    for tier in tiers {
+        let report = match broken {
+            Some(earlier) => tier.passed_over(earlier),
+            None => tier.run(workspace, permission),
+        };
+        if tier.stops_the_rest && report.count.failed > 0 {
+            broken = Some(tier.name);
+        }
+        reports.push(report);
+    }
+    reports
+}
+
+/// What the command line asks for.
+struct Request {
+    install: bool,
+    tiers: Vec<&'static Tier>,
+}
+
+impl Request {
+    fn parse(args: &[String]) -> Result<Self> {
+        let mut install = false;
+        let mut named = Vec::new();
+        let mut args = args.iter();
+        while let Some(arg) = args.next() {
+            match arg.as_str() {
+                "--install" => install = true,
+                "--tier" => named.push(args.next().context("`--tier` needs a name")?.as_str()),
+                other => bail!("`test` has no option `{other}`; see `cargo xtask test --help`"),
+            }
+        }
+        if let Some(unknown) = named.iter().find(|name| Tier::named(name).is_none()) {
+            bail!("there is no tier `{unknown}`; see `cargo xtask test --help`");
+        }
+        let tiers = TIERS.iter().filter(|tier| named.is_empty() || named.contains(&tier.name)).collect();
+        Ok(Self { install, tiers })
+    }
+}
+
+fn help_page() -> String {
+    let tiers = TIERS.iter();
+    let lines = tiers.map(|tier| format!("\n  {:8}{}", tier.name, tier.about));
+    format!("{HELP}{}", lines.collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(args: &[&str]) -> Result<Vec<&'static str>> {
+        let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
+        let request = Request::parse(&args)?;
+        Ok(request.tiers.iter().map(|tier| tier.name).collect())
+    }
+
+    #[test]
+    fn named_tiers_run_in_the_order_of_the_list_and_no_name_means_all() {
+        assert_eq!(parse(&["--tier", "sim", "--tier", "fmt"]).unwrap(), ["fmt", "sim"]);
+        assert_eq!(parse(&[]).unwrap().len(), TIERS.len());
+    }
+
+    #[test]
+    fn an_unknown_tier_or_option_is_refused_by_name() {
+        let error = parse(&["--tier", "smoke"]).unwrap_err().to_string();
+        assert!(error.contains("`smoke`"), "{error}");
+        let error = parse(&["--fast"]).unwrap_err().to_string();
+        assert!(error.contains("`--fast`"), "{error}");
+    }
+
+    #[test]
+    fn after_a_broken_build_the_other_tiers_are_skipped_and_say_why() {
+        let root = std::env::temp_dir();
+        let workspace = Workspace { target: root.join("nothing"), root, packages: Vec::new() };
+        let broken = Tier {
+            name: "build",
+            about: "",
+            needs: &[],
+            work: tier::Work::Function(|_| bail!("no compiler")),
+            stops_the_rest: true,
+        };
+        let next = Tier { name: "next", work: tier::Work::Function(|_| Ok(true)), ..broken };
+        let reports = run_tiers(&workspace, &[&broken, &next], Permission::Denied);
+        assert_eq!(reports[0].count.failed, 1);
+        assert_eq!((reports[1].count.passed, reports[1].skips.len()), (0, 1));
+        assert!(reports[1].skips[0].why.contains("build"));
+    }
+}

@@ -1,0 +1,94 @@
+//! Counting tests from what the test harness prints.
+
+/// How many tests or checks passed and failed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Count {
+    pub(crate) passed: u64,
+    pub(crate) failed: u64,
+    pub(crate) ignored: u64,
+    /// How many test binaries told their result.
+    results: u64,
+    /// The names of the failed tests.
+    pub(crate) failures: Vec<String>,
+}
+
+impl Count {
+    /// The count of something that passes or fails as a whole.
+    pub(crate) fn check(success: bool) -> Self {
+        Self { passed: u64::from(success), failed: u64::from(!success), ..Self::default() }
+    }
+
+    /// Takes in one line of output, whether or not it counts something.
+    pub(crate) fn add_line(&mut self, line: &str) {
+        if let Some(result) = line.strip_prefix("test result: ") {
+            self.results += 1;
+            self.passed += number_before(result, " passed");
+            self.failed += number_before(result, " failed");
+            self.ignored += number_before(result, " ignored");
+        } else if let Some(test) = line.strip_prefix("test ")
+            && let Some(name) = test.strip_suffix(" ... FAILED")
+        {
+            self.failures.push(name.to_owned());
+        }
+    }
+
+    /// Takes in how the command ended. One that failed without a failed test (it didn't compile, or
+    /// a test ended its process) is a failure, and so is one in which nothing was tested.
+    pub(crate) fn finish(&mut self, success: bool) {
+        if self.failed == 0 && (!success || self.results == 0) {
+            self.failed = 1;
+        }
+    }
+}
+
+fn number_before(text: &str, word: &str) -> u64 {
+    let Some(end) = text.find(word) else { return 0 };
+    let digits = text[..end].rsplit(|c: char| !c.is_ascii_digit()).next();
+    digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn count(lines: &[&str]) -> Count {
+        let mut count = Count::default();
+        lines.iter().for_each(|line| count.add_line(line));
+        count
+    }
+
+    #[test]
+    fn the_results_of_all_test_binaries_add_up() {
+        let count = count(&[
+            "running 12 tests",
+            "test merge::tests::keeps_order ... ok",
+            "test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.02s",
+            "test page::tests::is_short ... FAILED",
+            "test result: FAILED. 3 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.20s",
+        ]);
+        let expected =
+            Count { passed: 15, failed: 1, ignored: 1, results: 2, failures: vec!["page::tests::is_short".to_owned()] };
+        assert_eq!(count, expected);
+    }
+
+    #[test]
+    fn a_test_binary_that_dies_without_a_result_is_a_failure() {
+        let mut count = count(&["test result: ok. 2 passed; 0 failed; 0 ignored"]);
+        count.finish(false);
+        assert_eq!((count.passed, count.failed), (2, 1));
+    }
+
+    #[test]
+    fn a_command_that_tested_nothing_is_a_failure() {
+        let mut count = count(&["Finished in 0.1s"]);
+        count.finish(true);
+        assert_eq!(count.failed, 1);
+    }
+
+    #[test]
+    fn a_failed_test_is_not_counted_again_for_the_failed_command() {
+        let mut count = count(&["test result: FAILED. 2 passed; 3 failed; 0 ignored"]);
+        count.finish(false);
+        assert_eq!(count.failed, 3);
+    }
+}

@@ -1,0 +1,140 @@
+//! What a tier needs besides cargo, how to see whether it is there, and how to install it when that
+//! is allowed.
+
+use std::process::Command;
+
+use super::report::Skip;
+use crate::process;
+
+/// A program that a tier can't do without.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Need {
+    name: &'static str,
+    /// A command that succeeds when it is there.
+    probe: &'static [&'static str],
+    source: Source,
+}
+
+/// Where a program comes from.
+#[derive(Debug, Clone, Copy)]
+enum Source {
+    /// A component of the Rust toolchain.
+    Toolchain,
+    /// A package of the system, of the same name in every package manager.
+    System,
+}
+
+/// Whether programs may be installed on this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Permission {
+    Granted,
+    Denied,
+}
+
+pub(crate) const RUSTFMT: Need =
+    Need { name: "rustfmt", probe: &["cargo", "fmt", "--version"], source: Source::Toolchain };
+
+pub(crate) const CLIPPY: Need =
+    Need { name: "clippy", probe: &["cargo", "clippy", "--version"], source: Source::Toolchain };
+
+pub(crate) const GIT: Need = Need { name: "git", probe: &["git", "--version"], source: Source::System };
+
+/// Package managers by the program that shows they are there, and the line that installs with each.
+const PACKAGE_MANAGERS: &[(&str, &str)] = &[
+    ("apt-get", "{sudo}apt-get update && {sudo}apt-get install --yes {package}"),
+    ("dnf", "{sudo}dnf install --assumeyes {package}"),
+    ("apk", "{sudo}apk add {package}"),
+    ("pacman", "{sudo}pacman --sync --noconfirm {package}"),
+    ("zypper", "{sudo}zypper --non-interactive install {package}"),
+    ("brew", "brew install {package}"),
+];
+
+impl Permission {
+    /// By the flag, or for root on a build server, whose machine is thrown away.
+    pub(crate) fn given(install: bool, ci: bool) -> Self {
+        if install || (ci && is_root()) { Self::Granted } else { Self::Denied }
+    }
+}
+
+impl Need {
+    /// Makes sure that the program is there, or says why the tier must be skipped.
+    pub(crate) fn provide(&self, tier: &str, permission: Permission) -> Result<(), Skip> {
+        if self.is_met() {
+            return Ok(());
+        }
+        let line = self.install_line();
+        let name = self.name;
+        let why = match (permission, &line) {
+            (Permission::Denied, _) => format!("`{name}` is not installed"),
+            (Permission::Granted, None) => format!("no package manager is known for `{name}`"),
+            (Permission::Granted, Some(line)) => match run_line(line) {
+                true if self.is_met() => return Ok(()),
+                _ => format!("`{name}` could not be installed"),
+            },
+        };
+        let line = line.unwrap_or_else(|| format!("install {name}"));
+        Err(Skip { count: 1, what: tier.to_owned(), why, line })
+    }
+
+    fn is_met(&self) -> bool {
+        process::answers(Command::new(self.probe[0]).args(&self.probe[1..]))
+    }
+
+    /// The line to type, `None` when no package manager is known here.
+    fn install_line(&self) -> Option<String> {
+        match self.source {
+            Source::Toolchain => Some(format!("rustup component add {}", self.name)),
+            Source::System => {
+                let is_here = |program| process::answers(Command::new(program).arg("--version"));
+                let (_, template) = PACKAGE_MANAGERS.iter().find(|(program, _)| is_here(program))?;
+                Some(fill(template, self.name, is_root()))
+            }
+        }
+    }
+}
+
+fn fill(template: &str, package: &str, root: bool) -> String {
+    let sudo = if root { "" } else { "sudo " };
+    template.replace("{sudo}", sudo).replace("{package}", package)
+}
+
+fn run_line(line: &str) -> bool {
+    process::run(Command::new("sh").args(["-c", line])).unwrap_or(false)
+}
+
+fn is_root() -> bool {
+    process::output(Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ABSENT: Need = Need { name: "absent", probe: &["no-such-program-anywhere"], source: Source::Toolchain };
+
+    #[test]
+    fn without_permission_a_missing_program_is_a_skip_with_the_line_to_type() {
+        let skip = ABSENT.provide("fmt", Permission::Denied).unwrap_err();
+        assert_eq!(skip.what, "fmt");
+        assert_eq!(skip.line, "rustup component add absent");
+    }
+
+    #[test]
+    fn a_program_that_is_there_is_no_reason_to_skip() {
+        let present = Need { probe: &["sh", "-c", "true"], ..ABSENT };
+        assert_eq!(present.provide("fmt", Permission::Denied), Ok(()));
+    }
+
+    #[test]
+    fn what_the_system_installs_needs_sudo_unless_root_does_it() {
+        let (_, apt) = PACKAGE_MANAGERS[0];
+        assert_eq!(fill(apt, "git", false), "sudo apt-get update && sudo apt-get install --yes git");
+        assert_eq!(fill(apt, "git", true), "apt-get update && apt-get install --yes git");
+    }
+
+    #[test]
+    fn nothing_is_installed_without_being_asked() {
+        assert_eq!(Permission::given(true, false), Permission::Granted);
+        assert_eq!(Permission::given(false, false), Permission::Denied);
+    }
+}
