@@ -194,6 +194,7 @@ impl Engine {
     ) -> Result<NamespaceRecord, EngineError> {
         self.check_ready()?;
         let config = self.checked(config)?;
+        self.lifecycle.check_room()?;
         let record = NamespaceRecord::new(self.env.random_u64(), self.env.now(), config);
         self.registry.create(&name, record).await?;
         self.lifecycle.step(&name).await?;

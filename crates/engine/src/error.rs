@@ -159,8 +159,8 @@ impl EngineError {
     }
 
     /// A request with one thing wrong.
-    pub fn invalid(field: impl Into<String>, reason: impl ToString) -> Self {
-        let violation = Violation { field: field.into(), reason: reason.to_string(), kind: ErrorKind::InvalidArgument };
+    pub fn invalid(field: impl Into<String>, reason: impl Into<String>) -> Self {
+        let violation = Violation { field: field.into(), reason: reason.into(), kind: ErrorKind::InvalidArgument };
         EngineError::Refused(vec![violation])
     }
 }
@@ -172,7 +172,7 @@ pub(crate) fn no_such_namespace(name: &str) -> EngineError {
 
 /// A bad name where one is being made.
 pub fn bad_namespace_name(error: &IdError) -> EngineError {
-    EngineError::invalid("name", error)
+    EngineError::invalid("name", error.to_string())
 }
 
 /// One kind for all: the plain mistake outweighs the others, since it has to be mended first.

@@ -81,20 +81,25 @@ impl Lifecycle {
     /// The slice to make for `time`: longer than configured where slices or tables run short, or where a backfill
     /// window spans so much time.
     fn plan(&self, record: &NamespaceRecord, time: Timestamp, now: Timestamp) -> Result<Slice, EngineError> {
-        let tables = self.registry.slice_count();
-        let max_tables = self.store.capabilities().max_tables;
-        if tables >= max_tables {
-            let what =
-                format!("the store holds {tables} tables, the most it should: delete namespaces or lengthen slices");
-            return Err(EngineError::Overloaded { what });
-        }
-        let backfill = record.backfills.iter().filter(|window| window.interval.contains(time)).next_back();
+        let (tables, max_tables) = self.check_room()?;
+        let backfill = record.backfills.iter().rfind(|window| window.interval.contains(time));
         let ordinary = record.accepts(now).contains(time);
         let for_window = backfill.filter(|_| !ordinary).map_or(0, |window| window.slice_doublings);
         let doublings = doublings(record.slices.len(), MAX_SLICES).max(doublings(tables, max_tables)).max(for_window);
         let config = record.config_at(now);
         let settings = config.partition_settings();
         Ok(record.slices.plan(time, config.seconds_per_slice, settings, MAX_SLICES, doublings)?)
+    }
+
+    /// How many tables there are and may be; refuses when there is no room for one more.
+    pub(crate) fn check_room(&self) -> Result<(usize, usize), EngineError> {
+        let tables = self.registry.slice_count();
+        let max_tables = self.store.capabilities().max_tables;
+        if tables < max_tables {
+            return Ok((tables, max_tables));
+        }
+        let what = format!("the store holds {tables} tables, the most it should: delete namespaces or lengthen slices");
+        Err(EngineError::Overloaded { what })
     }
 
     /// Closes what is past `close_after`; drops what is past `delete_after`.

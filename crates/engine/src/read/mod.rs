@@ -93,14 +93,14 @@ pub enum PartialReason {
 }
 
 pub(crate) async fn read(engine: &Engine, request: ReadRequest) -> Result<Page, EngineError> {
-    let namespace = request.namespace.clone();
-    let result = page::read_page(engine, request).await;
+    let namespace = &request.namespace;
+    let result = page::read_page(engine, &request).await;
     let metrics = &engine.metrics;
     match &result {
         Ok(page) => {
-            metrics.pages_read.with_label_values(&[&namespace]).inc();
-            metrics.records_read.with_label_values(&[&namespace]).inc_by(page.records.len() as u64);
-            metrics.bytes_read.with_label_values(&[&namespace]).inc_by(page.bytes_read);
+            metrics.pages_read.with_label_values(&[namespace]).inc();
+            metrics.records_read.with_label_values(&[namespace]).inc_by(page.records.len() as u64);
+            metrics.bytes_read.with_label_values(&[namespace]).inc_by(page.bytes_read);
             metrics.partitions_per_page.observe(f64::from(page.partitions_read));
             if let Some(partial) = page.partial {
                 let reason = format!("{:?}", partial.reason);

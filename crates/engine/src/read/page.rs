@@ -30,7 +30,7 @@ const FILTERED_ROWS: usize = 1024;
 const LEAST_ROWS: usize = 16;
 const LEAST_BYTES: usize = 64 << 10;
 
-pub(crate) async fn read_page(engine: &Engine, request: ReadRequest) -> Result<Page, EngineError> {
+pub(crate) async fn read_page(engine: &Engine, request: &ReadRequest) -> Result<Page, EngineError> {
     engine.registry.check_fresh()?;
     let plan = Plan::check(engine, request)?;
     let fetching = Fetching { env: &engine.env, metrics: &engine.metrics, deadline: plan.deadline };
@@ -86,10 +86,13 @@ struct OpenGroup {
 }
 
 /// Whether the page takes more.
-#[derive(PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Flow {
     GoOn,
+    /// It ends after this record.
     Full,
+    /// It ended before this record, which would not fit.
+    Overfull,
 }
 
 impl<'a> Filling<'a> {
@@ -130,14 +133,11 @@ impl<'a> Filling<'a> {
             }
             while let Some(mut open) = self.wave.pop_front() {
                 self.group_partitions = open.readers.len().max(1) as u64;
-                let flow = self.drain(&mut open).await;
-                let full = matches!(flow, Ok(Flow::Full));
-                if full {
-                    self.finished = self.known_to_be_last(&open);
-                }
+                let drained = self.drain(&mut open).await;
                 self.close(&open);
-                flow?;
-                if full {
+                let flow = drained?;
+                if flow != Flow::GoOn {
+                    self.finished = flow == Flow::Full && self.known_to_be_last(&open);
                     return Ok(());
                 }
                 let bound = match self.plan.order {
@@ -235,8 +235,9 @@ impl<'a> Filling<'a> {
             open.primed = true;
         }
         while let Some(Candidate { head, reader, .. }) = open.heads.pop() {
-            if self.examine(head, &mut open.readers[reader]).await? == Flow::Full {
-                return Ok(Flow::Full);
+            let flow = self.examine(head, &mut open.readers[reader]).await?;
+            if flow != Flow::GoOn {
+                return Ok(flow);
             }
             // A record is emitted only when every partition of the group has shown its next one.
             self.advance(open, reader).await?;
@@ -278,7 +279,7 @@ impl<'a> Filling<'a> {
             return Ok(Flow::GoOn);
         }
         if !self.page.records.is_empty() && self.page_bytes + bytes > self.plan.page_bytes {
-            return Ok(Flow::Full);
+            return Ok(Flow::Overfull);
         }
         let progress = match record.items.last() {
             Some(last) if record.continued => Progress::Item(record.position.clone(), last.key.clone()),
@@ -316,22 +317,13 @@ impl<'a> Filling<'a> {
     /// Whether nothing can follow: then the answer needs no token.
     fn known_to_be_last(&self, open: &OpenGroup) -> bool {
         let done = |open: &OpenGroup| open.heads.is_empty() && open.readers.iter().all(RecordReader::is_done);
-        // A record that didn't fit was taken out of the heads: then the page is full by bytes and more follows.
-        let fitted = self.page.records.last().map(|record| &record.position) == self.progress_position();
-        fitted && done(open) && self.wave.iter().all(done) && self.groups.is_done()
-    }
-
-    fn progress_position(&self) -> Option<&anabranch_model::Position> {
-        match &self.progress {
-            Some(Progress::Event(position)) => Some(position),
-            _ => None,
-        }
+        done(open) && self.wave.iter().all(done) && self.groups.is_done()
     }
 
     fn conclude(mut self, in_time: bool) -> Result<Page, EngineError> {
-        while let Some(open) = self.wave.pop_front() {
-            self.close(&open);
-        }
+        // What was fetched ahead and not needed costs too, but says nothing of how full partitions are.
+        let ahead = self.wave.iter().flat_map(|open| &open.readers);
+        self.page.bytes_read += ahead.map(RecordReader::bytes_read).sum::<u64>();
         if self.seen.records > 0 && self.seen.occupied > 0 {
             let rows = self.seen.rows as f64;
             let shape = Shape {

@@ -50,17 +50,17 @@ impl ItemFilter {
 }
 
 impl Plan {
-    pub(crate) fn check(engine: &Engine, request: ReadRequest) -> Result<Plan, EngineError> {
+    pub(crate) fn check(engine: &Engine, request: &ReadRequest) -> Result<Plan, EngineError> {
         let begun = engine.env.monotonic();
         let now = engine.env.now();
         let namespace = engine.registry.get(&request.namespace)?;
         let config = namespace.record.config_at(now);
-        let checked = check(&request, config.write_limits.max_id_bytes as usize)?;
+        let checked = check(request, config.write_limits.max_id_bytes as usize)?;
         if let Some(blocked) = namespace.record.blocked(&checked.series, now, |blocked| blocked.reads) {
             let (since, reason) = (blocked.since, blocked.reason.clone());
             return Err(EngineError::Blocked { series: checked.series.into_string(), since, reason });
         }
-        let fingerprint = fingerprint(namespace.record.incarnation, &request);
+        let fingerprint = fingerprint(namespace.record.incarnation, request);
         let token = match request.page_token.as_str() {
             "" => None,
             text => Some(PageToken::open(text, &engine.token_key, fingerprint)?),

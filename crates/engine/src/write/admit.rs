@@ -114,9 +114,9 @@ struct Checker<'a> {
 }
 
 impl Checker<'_> {
-    fn refuse(&mut self, field: String, reason: impl ToString, kind: ErrorKind) {
+    fn refuse(&mut self, field: String, reason: impl Into<String>, kind: ErrorKind) {
         if self.violations.len() < MOST_VIOLATIONS {
-            self.violations.push(Violation { field, reason: reason.to_string(), kind });
+            self.violations.push(Violation { field, reason: reason.into(), kind });
         }
     }
 
@@ -139,7 +139,7 @@ impl Checker<'_> {
     fn id<T>(&mut self, text: String, make: fn(String) -> Result<T, IdError>, field: impl Fn() -> String) -> Option<T> {
         let limit = self.limits.max_id_bytes as usize;
         let made = if text.len() > limit { Err(IdError::TooLong { bytes: text.len(), limit }) } else { make(text) };
-        made.map_err(|error| self.refuse(field(), error, ErrorKind::InvalidArgument)).ok()
+        made.map_err(|error| self.refuse(field(), error.to_string(), ErrorKind::InvalidArgument)).ok()
     }
 
     fn time(&mut self, input: Option<TimeInput>, field: impl Fn() -> String) -> Option<Timestamp> {

@@ -179,7 +179,7 @@ impl Engine {
                 }
                 Err(EngineError::Refused(_)) => {} // time has passed: what is outside the window is dropped above
                 Err(error) => {
-                    tracing::warn!(namespace = %entry.namespace, %error, "a queued write will be tried again")
+                    tracing::warn!(namespace = %entry.namespace, %error, "a queued write will be tried again");
                 }
             }
             self.env.sleep(pause).await;

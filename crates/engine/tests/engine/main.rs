@@ -1,0 +1,8 @@
+//! The engine on real stores: what it promises of writes, reads and namespaces.
+#![allow(clippy::unwrap_used)]
+
+mod fixture;
+mod namespaces;
+mod reads;
+mod retention;
+mod writes;

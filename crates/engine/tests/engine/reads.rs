@@ -1,0 +1,260 @@
+//! Reads: pages joined are the history, whatever the limits, the order, the buckets and the filters.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use anabranch_engine::{EngineError, ErrorKind, EventInput, Filter, ItemInput, ReadRequest, TimeInput};
+use anabranch_model::{NamespaceConfig, Order, Record, Timestamp, TokenError};
+use anabranch_runtime::run_simulated;
+use anabranch_store::MemoryStore;
+use bytes::Bytes;
+
+use crate::fixture::{START, World, event, history, ids, run};
+
+const SECOND: i64 = 1_000_000_000;
+
+type Key = (i64, String);
+type Items = BTreeMap<String, Bytes>;
+
+/// A random history and random reads of it, against a plain map.
+fn random_reads(seed: u64, ordered: bool) {
+    run_simulated(seed, Timestamp::from_seconds(START), |env| async move {
+        let store = MemoryStore::new(env.clone());
+        let store = Arc::new(if ordered { store } else { store.without_ordered_partitions() });
+        let world = World::on(env.clone(), store).await;
+        let below = |limit: u64| env.random_below(limit);
+        let mut config = NamespaceConfig {
+            seconds_per_slice: 60 * (1 + below(5) as u32),
+            event_buckets: 1 + below(4) as u32,
+            accept_limit: std::time::Duration::from_secs(1200),
+            ..NamespaceConfig::default()
+        };
+        config.seconds_per_bucket = 1 + below(u64::from(config.seconds_per_slice)) as u32;
+        config.page_limits.max_record_bytes = 1024;
+        world.namespace(config).await;
+
+        let mut model: BTreeMap<Key, Items> = BTreeMap::new();
+        let now = world.now();
+        let mut inputs = Vec::new();
+        for _ in 0..below(120) {
+            let time = now - (below(1000) as i64) * SECOND + below(3) as i64;
+            let id = format!("{}", below(3));
+            let value = || Bytes::from(vec![b'x'; below(500) as usize]);
+            let items: Items = (0..=below(6)).map(|_| (format!("k{}", below(9)), value())).collect();
+            if model.contains_key(&(time, id.clone())) {
+                continue;
+            }
+            let input =
+                |(key, value): (&String, &Bytes)| ItemInput { key: key.clone(), value: value.clone(), metadata: None };
+            let input_items = items.iter().map(input).collect();
+            inputs.push(EventInput {
+                series: "a".into(),
+                time: Some(TimeInput::Nanos(time)),
+                id: id.clone(),
+                items: input_items,
+            });
+            model.insert((time, id), items);
+        }
+        // Neighbours that must not leak in.
+        inputs.push(event("a0", now, "n", &[("k0", "v")]));
+        world.write(inputs).await.unwrap();
+
+        for _ in 0..12 {
+            let mut request = history("a");
+            request.order = if below(2) == 0 { Order::LatestFirst } else { Order::OldestFirst };
+            request.page_size = 1 + below(20) as u32;
+            request.page_bytes = [0, 1, 1500, 5000][below(4) as usize];
+            if below(2) == 0 {
+                let start = now - (below(1000) as i64) * SECOND;
+                request.start = Some(Timestamp::from_nanos(start));
+                request.end = Some(Timestamp::from_nanos(start + (below(600) as i64) * SECOND));
+            }
+            if below(3) == 0 {
+                request.filters = vec![Filter { key: format!("k{}", below(9)), value: None }];
+            }
+            if below(4) == 0 {
+                request.total_record_limit = 1 + below(50);
+            }
+            check_scan(&world, &request, &model, seed).await;
+        }
+    });
+}
+
+/// R1, R3
+async fn check_scan(world: &World, request: &ReadRequest, model: &BTreeMap<Key, Items>, seed: u64) {
+    let wanted = |key: &&Key, items: &Items| {
+        let time = Timestamp::from_nanos(key.0);
+        request.start.is_none_or(|start| start <= time)
+            && request.end.is_none_or(|end| time < end)
+            && request.filters.iter().all(|filter| items.contains_key(&filter.key))
+    };
+    let mut expected: Vec<Key> =
+        model.iter().filter(|(key, items)| wanted(key, items)).map(|(key, _)| key.clone()).collect();
+    if request.order == Order::LatestFirst {
+        expected.reverse();
+    }
+    if request.total_record_limit > 0 {
+        expected.truncate(request.total_record_limit as usize);
+    }
+    let mut request = request.clone();
+    let mut found: Vec<(Key, Items)> = Vec::new();
+    let mut unfinished = false;
+    for page_number in 0.. {
+        assert!(page_number < 2000, "seed {seed}: the scan does not end");
+        let page = world.read(request.clone()).await.unwrap();
+        assert!(page.records.len() <= request.page_size as usize, "seed {seed}");
+        let bytes: usize = page.records.iter().map(Record::bytes).sum();
+        let limit = if request.page_bytes == 0 { 2 << 20 } else { request.page_bytes as usize };
+        assert!(bytes <= limit || page.records.len() == 1, "seed {seed}: {bytes} bytes on a page of {limit}");
+        for record in page.records {
+            assert!(record.items.is_sorted_by(|left, right| left.key < right.key), "seed {seed}");
+            let items = record.items.iter().map(|item| (item.key.to_string(), item.value.clone()));
+            let key = (record.position.time.nanos(), record.position.id.to_string());
+            if unfinished {
+                let last = found.last_mut().unwrap();
+                assert_eq!(last.0, key, "seed {seed}: a part of another record");
+                last.1.extend(items);
+            } else {
+                found.push((key, items.collect()));
+            }
+            unfinished = record.continued;
+        }
+        match page.next_page_token {
+            Some(token) => request.page_token = token,
+            None => break,
+        }
+    }
+    assert!(!unfinished, "seed {seed}: the last part is missing");
+    let keys: Vec<Key> = found.iter().map(|(key, _)| key.clone()).collect();
+    assert_eq!(keys, expected, "seed {seed} {request:?}");
+    for (key, items) in found {
+        assert_eq!(items, model[&key], "seed {seed}");
+    }
+}
+
+/// R1, R3
+#[test]
+fn pages_joined_are_the_history() {
+    for seed in 0..60 {
+        random_reads(seed, true);
+    }
+}
+
+/// R1, R3
+#[test]
+fn pages_joined_are_the_history_on_stores_that_hash_partitions() {
+    for seed in 1000..1060 {
+        random_reads(seed, false);
+    }
+}
+
+#[test]
+fn a_filter_on_values_finds_items_of_records_in_parts_too() {
+    run(|world| async move {
+        let mut config = NamespaceConfig::default();
+        config.page_limits.max_record_bytes = 1024;
+        world.namespace(config).await;
+        let now = world.now();
+        let big = "x".repeat(600);
+        world
+            .write(vec![
+                event("a", now, "yes", &[("a", &big), ("b", &big), ("z", "1")]),
+                event("a", now - 1, "no", &[("a", &big), ("b", &big), ("z", "2")]),
+                event("a", now - 2, "small", &[("z", "1")]),
+                event("a", now - 3, "other", &[("y", "1")]),
+            ])
+            .await
+            .unwrap();
+        for order in [Order::LatestFirst, Order::OldestFirst] {
+            let filters = vec![Filter { key: "z".into(), value: Some("1".into()) }];
+            let (records, _) = world.scan(ReadRequest { order, filters, page_size: 1, ..history("a") }).await;
+            let whole: Vec<&Record> = records.iter().filter(|record| !record.continued).collect();
+            let mut ids: Vec<&str> = whole.iter().map(|record| record.position.id.as_str()).collect();
+            ids.sort_unstable();
+            assert_eq!(ids, ["small", "yes"], "{order:?}");
+            let parts = records.iter().filter(|record| record.position.id.as_str() == "yes");
+            assert_eq!(parts.map(|part| part.items.len()).sum::<usize>(), 3);
+        }
+    });
+}
+
+/// R1: the token holds what was examined, not what was served.
+#[test]
+fn a_filter_that_matches_nothing_still_moves_on() {
+    run(|world| async move {
+        world.namespace(NamespaceConfig::default()).await;
+        let now = world.now();
+        let events = (0..3000).map(|at| event("a", now - at, "e", &[("k", "v")])).collect();
+        world.write(events).await.unwrap();
+        let filters = vec![Filter { key: "absent".into(), value: None }];
+        let (records, pages) = world.scan(ReadRequest { filters, page_size: 10, ..history("a") }).await;
+        assert_eq!((records.len(), pages), (0, 1));
+    });
+}
+
+#[test]
+fn tokens_that_were_altered_or_belong_to_others_are_refused() {
+    run(|world| async move {
+        world.namespace(NamespaceConfig::default()).await;
+        let now = world.now();
+        world.write((0..10).map(|at| event("a", now + at, "e", &[("k", "v")])).collect()).await.unwrap();
+        let first = ReadRequest { page_size: 3, ..history("a") };
+        let token = world.read(first.clone()).await.unwrap().next_page_token.unwrap();
+        let next = ReadRequest { page_token: token.clone(), ..first.clone() };
+        // Page size and deadline may change from page to page.
+        assert_eq!(world.read(ReadRequest { page_size: 5, ..next.clone() }).await.unwrap().records.len(), 5);
+        let others = [
+            ReadRequest { series: "b".into(), ..next.clone() },
+            ReadRequest { order: Order::OldestFirst, ..next.clone() },
+            ReadRequest { start: Some(Timestamp::from_nanos(now)), ..next.clone() },
+            ReadRequest { total_record_limit: 5, ..next.clone() },
+            ReadRequest { filters: vec![Filter { key: "k".into(), value: None }], ..next.clone() },
+        ];
+        for other in others {
+            assert_eq!(world.read(other).await, Err(EngineError::Token(TokenError::OtherRequest)));
+        }
+        for forged in ["x", "!!", &token[1..], &token[..token.len() - 1], &token.to_lowercase(), &"A".repeat(200)] {
+            let error = world.read(ReadRequest { page_token: forged.to_owned(), ..first.clone() }).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{forged}");
+        }
+        // Another server on the same store goes on with it.
+        let other = World::on(world.env.clone(), world.store.clone()).await;
+        assert_eq!(other.read(next).await.unwrap().records.len(), 3);
+    });
+}
+
+#[test]
+fn bad_requests_are_refused_with_every_reason() {
+    run(|world| async move {
+        world.namespace(NamespaceConfig::default()).await;
+        let bad = ReadRequest {
+            series: String::new(),
+            start: Some(Timestamp::from_nanos(2)),
+            end: Some(Timestamp::from_nanos(1)),
+            filters: vec![Filter { key: String::new(), value: None }],
+            ..history("")
+        };
+        let Err(EngineError::Refused(violations)) = world.read(bad).await else { panic!("not refused") };
+        let fields: Vec<&str> = violations.iter().map(|violation| violation.field.as_str()).collect();
+        assert_eq!(fields, ["time_series_id", "time_interval", "event_filters[0].match_event_item_key"]);
+        let missing = world.read(ReadRequest { namespace: "nope".into(), ..history("a") }).await.unwrap_err();
+        assert_eq!(missing.kind(), ErrorKind::NotFound);
+    });
+}
+
+#[test]
+fn an_interval_is_half_open_and_may_be_empty() {
+    run(|world| async move {
+        world.namespace(NamespaceConfig::default()).await;
+        let now = world.now();
+        world.write((0..4).map(|at| event("a", now + at, &format!("e{at}"), &[("k", "v")])).collect()).await.unwrap();
+        let between = |start: i64, end: i64| ReadRequest {
+            start: Some(Timestamp::from_nanos(now + start)),
+            end: Some(Timestamp::from_nanos(now + end)),
+            ..history("a")
+        };
+        assert_eq!(ids(&world.scan(between(1, 3)).await.0), ["e2", "e1"]);
+        assert_eq!(world.scan(between(2, 2)).await.0.len(), 0);
+        assert_eq!(ids(&world.scan(history("a")).await.0), ["e3", "e2", "e1", "e0"]);
+        assert_eq!(world.scan(history("nobody")).await.0.len(), 0);
+    });
+}
