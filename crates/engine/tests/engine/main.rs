@@ -5,4 +5,5 @@ mod fixture;
 mod namespaces;
 mod reads;
 mod retention;
+mod slow;
 mod writes;

@@ -1,0 +1,188 @@
+//! Slow stores: a page that runs out of time says so and how far it is complete; a write that does isn't acknowledged.
+
+use std::{
+    ops::RangeInclusive,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use anabranch_engine::{
+    Engine, EngineError, EngineOptions, ErrorKind, Filter, PartialReason, ReadRequest, WriteOutcome,
+};
+use anabranch_model::{
+    EventBucket, NamespaceConfig, Order, Record, Slo, TableName, TimeBucket, TimeSeriesId, Timestamp,
+};
+use anabranch_runtime::{Env, run_simulated};
+use anabranch_store::{
+    Capabilities, CasOutcome, Direction, MemoryStore, MetaKey, PartitionBatch, Sample, Scan, ScanPage, Store,
+    StoreError, Version, Versioned,
+};
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use crate::fixture::{START, World, event, history};
+
+/// The in-memory store behind a slow wire.
+struct Slow {
+    inner: Arc<MemoryStore>,
+    env: Env,
+    scan_millis: AtomicU64,
+    write_millis: AtomicU64,
+}
+
+impl Slow {
+    async fn wait(&self, millis: &AtomicU64) {
+        self.env.sleep(Duration::from_millis(millis.load(Ordering::Relaxed))).await;
+    }
+}
+
+#[async_trait]
+impl Store for Slow {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { shared: false, ..self.inner.capabilities() }
+    }
+
+    async fn create_table(&self, table: &TableName) -> Result<(), StoreError> {
+        self.inner.create_table(table).await
+    }
+
+    async fn drop_table(&self, table: &TableName) -> Result<(), StoreError> {
+        self.inner.drop_table(table).await
+    }
+
+    async fn tables(&self) -> Result<Vec<TableName>, StoreError> {
+        self.inner.tables().await
+    }
+
+    async fn write(&self, batches: Vec<PartitionBatch>, timeout: Duration) -> Vec<Result<(), StoreError>> {
+        let results = self.inner.write(batches, timeout).await;
+        self.wait(&self.write_millis).await;
+        results
+    }
+
+    async fn scan(&self, scan: &Scan) -> Result<ScanPage, StoreError> {
+        self.wait(&self.scan_millis).await;
+        self.inner.scan(scan).await
+    }
+
+    async fn occupied(
+        &self,
+        table: &TableName,
+        series: &TimeSeriesId,
+        buckets: RangeInclusive<TimeBucket>,
+        direction: Direction,
+        limit: usize,
+    ) -> Result<Vec<(TimeBucket, EventBucket)>, StoreError> {
+        self.inner.occupied(table, series, buckets, direction, limit).await
+    }
+
+    async fn sample(&self, table: &TableName, from: u64, limit: usize) -> Result<Sample, StoreError> {
+        self.inner.sample(table, from, limit).await
+    }
+
+    async fn load(&self, key: &MetaKey) -> Result<Option<Versioned>, StoreError> {
+        self.inner.load(key).await
+    }
+
+    async fn list(
+        &self,
+        scope: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<(String, Versioned)>, StoreError> {
+        self.inner.list(scope, after, limit).await
+    }
+
+    async fn compare_and_set(
+        &self,
+        key: &MetaKey,
+        expected: Option<Version>,
+        value: Option<Bytes>,
+    ) -> Result<CasOutcome, StoreError> {
+        self.inner.compare_and_set(key, expected, value).await
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        self.inner.close().await
+    }
+}
+
+fn run_slow<F: Future<Output = ()>>(test: impl FnOnce(World, Arc<Slow>) -> F) {
+    run_simulated(7, Timestamp::from_seconds(START), |env| async move {
+        let inner = Arc::new(MemoryStore::new(env.clone()));
+        let zero = AtomicU64::default;
+        let slow = Arc::new(Slow { inner: inner.clone(), env: env.clone(), scan_millis: zero(), write_millis: zero() });
+        let engine = Engine::start(slow.clone(), env.node(0), EngineOptions::default()).await.unwrap();
+        let slo = Slo { target: Duration::from_millis(100), max: Duration::from_secs(1) };
+        let mut config = NamespaceConfig { read_slo: slo, write_slo: slo, ..NamespaceConfig::default() };
+        config.seconds_per_bucket = 60;
+        let world = World { env, store: inner, engine };
+        world.namespace(config).await;
+        test(world, slow).await;
+    });
+}
+
+/// R1, R2: every page that ran out of time says how far it is complete, and the pages joined are the history.
+#[test]
+fn a_page_that_runs_out_of_time_says_how_far_it_is_complete() {
+    for (order, filtered) in [(Order::LatestFirst, false), (Order::OldestFirst, false), (Order::LatestFirst, true)] {
+        run_slow(|world, slow| async move {
+            let now = world.now();
+            let times: Vec<i64> = (0..200).map(|at| now - at * 60_000_000_000).collect();
+            let all = times.iter().map(|time| event("a", *time, "e", &[("k", "v")])).collect();
+            world.write(all).await.unwrap();
+            slow.scan_millis.store(250, Ordering::Relaxed);
+            let filters = if filtered { vec![Filter { key: "absent".into(), value: None }] } else { Vec::new() };
+            let mut request = ReadRequest { order, filters, page_size: 2000, ..history("a") };
+            let mut found: Vec<Record> = Vec::new();
+            let mut short = 0;
+            loop {
+                let page = world.read(request.clone()).await.unwrap();
+                found.extend(page.records);
+                if let Some(partial) = page.partial {
+                    short += 1;
+                    assert_eq!(partial.reason, PartialReason::Slo);
+                    let until = partial.complete_until.nanos();
+                    let promised = times.iter().filter(|time| match order {
+                        Order::LatestFirst => **time >= until,
+                        Order::OldestFirst => **time < until,
+                    });
+                    assert!(filtered || promised.count() <= found.len(), "{until}");
+                }
+                let Some(token) = page.next_page_token else { break };
+                request.page_token = token;
+            }
+            assert!(short > 0, "the store was slow enough for several pages");
+            assert_eq!(found.len(), if filtered { 0 } else { times.len() });
+        });
+    }
+}
+
+/// R2: a page that could not move is an error, not an empty answer.
+#[test]
+fn a_page_that_could_not_move_is_deadline_exceeded() {
+    run_slow(|world, slow| async move {
+        world.write(vec![event("a", world.now(), "e", &[("k", "v")])]).await.unwrap();
+        slow.scan_millis.store(5000, Ordering::Relaxed);
+        assert_eq!(world.read(history("a")).await.unwrap_err().kind(), ErrorKind::DeadlineExceeded);
+        slow.scan_millis.store(300, Ordering::Relaxed);
+        let hurried = ReadRequest { timeout: Some(Duration::from_millis(100)), ..history("a") };
+        assert_eq!(world.read(hurried).await.unwrap_err().kind(), ErrorKind::DeadlineExceeded);
+        assert_eq!(world.read(history("a")).await.unwrap().records.len(), 1);
+    });
+}
+
+/// W1: whatever the store said, after the write deadline nothing is acknowledged.
+#[test]
+fn a_write_that_took_too_long_has_an_unknown_outcome() {
+    run_slow(|world, slow| async move {
+        slow.write_millis.store(1500, Ordering::Relaxed);
+        let late = world.write(vec![event("a", world.now(), "e", &[("k", "v")])]).await;
+        let Err(EngineError::WriteFailed { outcome, kind, .. }) = late else { panic!("{late:?}") };
+        assert_eq!(outcome, WriteOutcome { unknown: vec![0], ..WriteOutcome::default() });
+        assert_eq!(kind, ErrorKind::DeadlineExceeded);
+    });
+}
