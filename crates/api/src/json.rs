@@ -3,6 +3,7 @@
 use prost::Message;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 /// Why JSON couldn't be read: where, and what is wrong there.
 #[derive(Debug, thiserror::Error)]
@@ -25,20 +26,47 @@ pub enum JsonError {
     },
 }
 
-/// Reads a message. Field names are taken in lowerCamelCase and snake_case; unknown ones are refused.
+/// Reads a message. Field names are taken in lowerCamelCase and snake_case; unknown ones are refused; `null` is the same
+/// as an absent field.
 pub fn from_slice<M: Message + prost::Name + DeserializeOwned>(text: &[u8]) -> Result<M, JsonError> {
-    let broken = |reason: &dyn ToString| JsonError::Text { message: M::NAME, reason: reason.to_string() };
     let mut parser = serde_json::Deserializer::from_slice(text);
-    let message = serde_path_to_error::deserialize(&mut parser).map_err(|error| {
-        let path = error.path().to_string();
-        let reason = error.inner();
-        if path == "." || !reason.is_data() {
-            return broken(reason);
+    let error = match serde_path_to_error::deserialize(&mut parser) {
+        Ok(message) => return parser.end().map(|()| message).map_err(|reason| not_json::<M>(&reason)),
+        Err(error) => error,
+    };
+    // The generated code doesn't know that null means absent; a message that has one is read again without.
+    let unknown = error.inner().to_string().starts_with("unknown field");
+    if !unknown && let Some(message) = without_nulls(text).and_then(|value| M::deserialize(value).ok()) {
+        return Ok(message);
+    }
+    let (path, reason) = (error.path().to_string(), error.into_inner());
+    if path == "." || !reason.is_data() {
+        return Err(not_json::<M>(&reason));
+    }
+    Err(JsonError::Field { path, reason: readable(reason.to_string()) })
+}
+
+fn not_json<M: prost::Name>(reason: &serde_json::Error) -> JsonError {
+    JsonError::Text { message: M::NAME, reason: reason.to_string() }
+}
+
+/// The JSON without members that are null; `None` when there are none, or when it isn't JSON.
+fn without_nulls(text: &[u8]) -> Option<Value> {
+    let mut value: Value = serde_json::from_slice(text).ok()?;
+    strip_nulls(&mut value).then_some(value)
+}
+
+fn strip_nulls(value: &mut Value) -> bool {
+    match value {
+        Value::Object(members) => {
+            let before = members.len();
+            members.retain(|_, member| !member.is_null());
+            let inside = members.values_mut().map(strip_nulls).fold(false, |any, one| any | one);
+            inside || members.len() < before
         }
-        JsonError::Field { path, reason: readable(reason.to_string()) }
-    })?;
-    parser.end().map_err(|reason| broken(&reason))?;
-    Ok(message)
+        Value::Array(elements) => elements.iter_mut().map(strip_nulls).fold(false, |any, one| any | one),
+        _ => false,
+    }
 }
 
 /// Says what numbers and bytes should have been, where the parser only says what they aren't.

@@ -143,3 +143,13 @@ fn a_time_that_json_cannot_say_is_an_error() {
 fn messages_have_the_names_that_status_details_use() {
     assert_eq!(anabranch_api::v1::WriteOutcome::type_url(), "type.googleapis.com/anabranch.v1.WriteOutcome");
 }
+
+#[test]
+fn null_is_the_same_as_absent() {
+    let with = r#"{"namespace":"plays","timeSeriesId":"a","order":null,"pageSize":null,"timeInterval":{"start":null},"pageToken":null}"#;
+    let without = r#"{"namespace":"plays","timeSeriesId":"a","timeInterval":{}}"#;
+    let read = |text: &str| json::from_slice::<ReadEventRecordsRequest>(text.as_bytes()).unwrap();
+    assert_eq!(read(with), read(without));
+    assert!(json::from_slice::<ReadEventRecordsRequest>(br#"{"nmespace":null}"#).is_err());
+    assert!(json::from_slice::<ReadEventRecordsRequest>(b"null").is_err());
+}
