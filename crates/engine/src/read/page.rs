@@ -156,8 +156,7 @@ impl<'a> Filling<'a> {
     async fn open_wave(&mut self) -> Result<(), Stop> {
         let mut partitions = 0;
         while partitions < self.fan_out {
-            let groups = &mut self.groups;
-            let Some(group) = self.fetching.call(async |_| groups.next().await).await? else { break };
+            let Some(group) = self.next_group().await? else { break };
             partitions += group.event_buckets.len();
             let first = self.wave.is_empty() && self.progress.is_none();
             let open = self.open(group, first);
@@ -177,6 +176,17 @@ impl<'a> Filling<'a> {
         });
         try_join_all(fetches).await?;
         Ok(())
+    }
+
+    async fn next_group(&mut self) -> Result<Option<Group>, Stop> {
+        let mut attempt = 0;
+        loop {
+            match self.fetching.timed(self.groups.next()).await? {
+                Ok(group) => return Ok(group),
+                Err(error) => self.fetching.again(attempt, error).await?,
+            }
+            attempt += 1;
+        }
     }
 
     fn open(&self, group: Group, first: bool) -> OpenGroup {

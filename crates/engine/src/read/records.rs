@@ -33,33 +33,29 @@ pub(crate) struct Fetching<'a> {
 }
 
 impl Fetching<'_> {
-    fn remaining(&self) -> Result<Duration, Stop> {
+    /// How long the next call may take.
+    pub(crate) fn remaining(&self) -> Result<Duration, Stop> {
         let remaining = self.deadline.saturating_sub(self.env.monotonic());
         if remaining.is_zero() { Err(Stop::Deadline) } else { Ok(remaining) }
     }
 
-    /// Runs a store call within the time that is left; tries again what may pass.
-    pub(crate) async fn call<T>(
+    /// Runs a store call within the time that is left.
+    pub(crate) async fn timed<T>(
         &self,
-        mut call: impl AsyncFnMut(Duration) -> Result<T, StoreError>,
-    ) -> Result<T, Stop> {
-        let mut pause = FIRST_PAUSE;
-        for attempt in 0.. {
-            let remaining = self.remaining()?;
-            let error = match self.env.timeout(remaining, call(remaining)).await {
-                Err(_) => return Err(Stop::Deadline),
-                Ok(Ok(value)) => return Ok(value),
-                Ok(Err(error)) => error,
-            };
-            let may_pass = matches!(error.kind(), StoreErrorKind::Retry | StoreErrorKind::Unknown);
-            if !may_pass || attempt == RETRIES {
-                return Err(Stop::Failed(error.into()));
-            }
-            self.metrics.read_retries.inc();
-            self.env.sleep(pause).await;
-            pause *= 2;
+        call: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<Result<T, StoreError>, Stop> {
+        self.env.timeout(self.remaining()?, call).await.map_err(|_| Stop::Deadline)
+    }
+
+    /// Waits before a call is tried again, or stops when that makes no sense.
+    pub(crate) async fn again(&self, attempt: u32, error: StoreError) -> Result<(), Stop> {
+        let may_pass = matches!(error.kind(), StoreErrorKind::Retry | StoreErrorKind::Unknown);
+        if !may_pass || attempt >= RETRIES {
+            return Err(Stop::Failed(error.into()));
         }
-        unreachable!("the loop ends by returning")
+        self.metrics.read_retries.inc();
+        self.env.sleep(FIRST_PAUSE * 2u32.pow(attempt)).await;
+        Ok(())
     }
 }
 
@@ -119,8 +115,15 @@ impl RecordReader {
     }
 
     pub(crate) async fn fetch(&mut self, fetching: Fetching<'_>, rows: usize, bytes: usize) -> Result<(), Stop> {
-        let reader = &mut self.reader;
-        fetching.call(async |timeout| reader.fetch(ReadLimits { rows, bytes, timeout }).await).await
+        let mut attempt = 0;
+        loop {
+            let limits = ReadLimits { rows, bytes, timeout: fetching.remaining()? };
+            match fetching.timed(self.reader.fetch(limits)).await? {
+                Ok(()) => return Ok(()),
+                Err(error) => fetching.again(attempt, error).await?,
+            }
+            attempt += 1;
+        }
     }
 
     /// The next record, or `None` at the end.
@@ -232,9 +235,16 @@ impl RecordReader {
         rows: usize,
         bytes: usize,
     ) -> Result<ScanPage, Stop> {
-        let reader = &mut self.reader;
         let span = ScanSpan::Event { position: position.clone(), from };
-        fetching.call(async |timeout| reader.fetch_event(span.clone(), ReadLimits { rows, bytes, timeout }).await).await
+        let mut attempt = 0;
+        loop {
+            let limits = ReadLimits { rows, bytes, timeout: fetching.remaining()? };
+            match fetching.timed(self.reader.fetch_event(span.clone(), limits)).await? {
+                Ok(page) => return Ok(page),
+                Err(error) => fetching.again(attempt, error).await?,
+            }
+            attempt += 1;
+        }
     }
 }
 

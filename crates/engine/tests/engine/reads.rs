@@ -258,3 +258,16 @@ fn an_interval_is_half_open_and_may_be_empty() {
         assert_eq!(world.scan(history("nobody")).await.0.len(), 0);
     });
 }
+
+/// Servers poll requests on several threads: compiles only if that is allowed.
+#[test]
+fn reads_and_writes_may_move_between_threads() {
+    fn moves<T: Send>(_: T) {}
+    fn check(engine: Arc<anabranch_engine::Engine>) {
+        moves(async move {
+            let _ = engine.read(ReadRequest::default()).await;
+            let _ = engine.write_sync(anabranch_engine::WriteRequest::default()).await;
+        });
+    }
+    let _ = check;
+}
