@@ -11,6 +11,7 @@ use std::{
 use anabranch_model::{
     Interval, NamespaceConfig, NamespaceName, Timestamp, TokenKey,
     config::{MAX_SLICES, Surroundings},
+    time::describe,
 };
 use anabranch_runtime::Env;
 use anabranch_store::{CasOutcome, MetaKey, Store, StoreError};
@@ -383,7 +384,7 @@ fn check_backfill(
         refuse("interval.start", format!("everything before {closed} has left the retention and takes no writes"));
     }
     if expire_after.is_zero() || expire_after > MAX_BACKFILL {
-        refuse("expire_after", format!("{expire_after:?} is not between 1 ns and {MAX_BACKFILL:?}"));
+        refuse("expire_after", format!("{} is not between 1ns and {}", describe(expire_after), describe(MAX_BACKFILL)));
     }
     if violations.is_empty() { Ok(()) } else { Err(EngineError::Refused(violations)) }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::fmt::serde::unsigned_duration::friendly::compact;
 use serde::{Deserialize, Serialize};
 
-use crate::{PartitionSettings, TimeSeriesId, Timestamp, slice::SLICE_GRAIN_SECONDS};
+use crate::{PartitionSettings, TimeSeriesId, Timestamp, slice::SLICE_GRAIN_SECONDS, time::describe};
 
 /// The most slices, and so tables, that a namespace may have.
 pub const MAX_SLICES: usize = 400;
@@ -137,7 +137,7 @@ impl Default for NamespaceConfig {
             close_after: None,
             delete_after: None,
             seal_margin: Duration::from_secs(60),
-            slices_ahead: 2,
+            slices_ahead: 1,
             read_slo: Slo { target: Duration::from_millis(500), max: Duration::from_secs(5) },
             write_slo: Slo { target: Duration::from_millis(100), max: Duration::from_secs(5) },
             page_limits: PageLimits {
@@ -236,18 +236,28 @@ impl NamespaceConfig {
         check.range("seal_margin", self.seal_margin, Duration::ZERO, 30 * DAY);
         let needed = self.write_slo.max + around.max_clock_skew;
         check.that("seal_margin", self.seal_margin >= needed, || {
-            format!("{:?} must cover write_slo.max and max_clock_skew, together {needed:?}", self.seal_margin)
+            format!(
+                "{} must cover write_slo.max and max_clock_skew, together {}",
+                describe(self.seal_margin),
+                describe(needed)
+            )
         });
         for (field, slo) in [("read_slo", self.read_slo), ("write_slo", self.write_slo)] {
             check.range(field, slo.target, Duration::from_millis(1), Duration::from_secs(3600));
             check.range(field, slo.max, Duration::from_millis(1), Duration::from_secs(3600));
-            check.that(field, slo.target <= slo.max, || format!("target {:?} is above max {:?}", slo.target, slo.max));
+            check.that(field, slo.target <= slo.max, || {
+                format!("target {} is above max {}", describe(slo.target), describe(slo.max))
+            });
         }
         let reachable = self.accept_limit + self.seal_margin;
         if let Some(close_after) = self.close_after {
             check.range("close_after", close_after, Duration::ZERO, 36_500 * DAY);
             check.that("close_after", close_after >= reachable, || {
-                format!("{close_after:?} would close slices that still take writes: accept_limit + seal_margin is {reachable:?}")
+                format!(
+                    "{} would close slices that still take writes: accept_limit + seal_margin is {}",
+                    describe(close_after),
+                    describe(reachable)
+                )
             });
         }
         if let Some(delete_after) = self.delete_after {
@@ -255,11 +265,17 @@ impl NamespaceConfig {
             let gap = self.least_drop_gap(around);
             match self.close_after {
                 None => check.that("close_after", false, || {
-                    format!("is needed beside delete_after, and must be at least {gap:?} below it")
+                    format!("is needed beside delete_after, and must be at least {} below it", describe(gap))
                 }),
-                Some(close_after) => check.that("delete_after", delete_after >= close_after.saturating_add(gap), || {
-                    format!("{delete_after:?} must be at least {gap:?} (the longest request and a lease) above close_after")
-                }),
+                Some(close_after) => {
+                    check.that("delete_after", delete_after >= close_after.saturating_add(gap), || {
+                        format!(
+                            "{} must be at least {} (the longest request and a lease) above close_after",
+                            describe(delete_after),
+                            describe(gap)
+                        )
+                    })
+                }
             }
         }
     }

@@ -75,7 +75,7 @@ macro_rules! id {
             }
 
             /// Its length in bytes.
-            #[allow(clippy::len_without_is_empty)] // never empty
+            #[allow(clippy::len_without_is_empty)] // what a client names is never empty
             pub fn len(&self) -> usize {
                 self.0.len()
             }
@@ -117,9 +117,22 @@ id!(
     EventId
 );
 id!(
-    /// Names an item within its event.
+    /// Names an item within its event. Only the key of a block is empty, and no item has it.
     EventItemKey
 );
+
+impl EventItemKey {
+    /// The key of a block's row: empty, so that it sorts before every item at its position. Neither
+    /// [`EventItemKey::new`] nor deserializing makes one, so that no client can name it.
+    pub const fn block() -> Self {
+        EventItemKey(String::new())
+    }
+
+    /// Whether this is the key of a block's row.
+    pub fn is_block(&self) -> bool {
+        self.0.is_empty()
+    }
+}
 
 /// The name of a dataset: the unit of configuration, retention, access and rollout.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -185,6 +198,18 @@ mod tests {
         assert_eq!(EventId::new("a\0b"), Err(IdError::Nul { at: 1 }));
         assert!(matches!(EventItemKey::new("x".repeat(5000)), Err(IdError::TooLong { bytes: 5000, .. })));
         assert!(TimeSeriesId::new("profile:123/ä\n").is_ok());
+    }
+
+    #[test]
+    fn only_a_block_has_an_empty_item_key_and_it_sorts_before_every_item() {
+        assert_eq!(EventItemKey::new(""), Err(IdError::Empty));
+        assert!(serde_json::from_str::<EventItemKey>("\"\"").is_err());
+        let block = EventItemKey::block();
+        assert!(block.is_block() && block.as_str().is_empty());
+        for text in ["\u{1}", "a", "é"] {
+            let item = EventItemKey::new(text).unwrap();
+            assert!(!item.is_block() && block < item);
+        }
     }
 
     #[test]

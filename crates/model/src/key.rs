@@ -62,13 +62,17 @@ pub fn encode_row(key: &RowKey, out: &mut Vec<u8>) {
     out.extend_from_slice(key.item_key.as_str().as_bytes());
 }
 
-/// Reads back what [`encode_row`] wrote: position and item key. `None` when these bytes aren't such a key.
+/// Reads back what [`encode_row`] wrote: position and item key, which is empty for a block. `None` when these bytes
+/// aren't such a key.
 pub fn decode_row(bytes: &[u8]) -> Option<(Position, EventItemKey)> {
     let (time, rest) = bytes.split_first_chunk::<8>()?;
     let time = Timestamp::from_nanos((!u64::from_be_bytes(*time) ^ (1 << 63)) as i64);
     let end = rest.iter().position(|byte| *byte == 0xFF)?;
     let id = text(rest[..end].iter().map(|byte| !byte).collect()).and_then(|id| EventId::new(id).ok())?;
-    let item_key = text(rest[end + 1..].to_vec()).and_then(|key| EventItemKey::new(key).ok())?;
+    let item_key = match &rest[end + 1..] {
+        [] => EventItemKey::block(),
+        key => text(key.to_vec()).and_then(|key| EventItemKey::new(key).ok())?,
+    };
     Some((Position { time, id }, item_key))
 }
 
@@ -97,9 +101,9 @@ mod tests {
     use super::*;
 
     fn any_row_key() -> impl Strategy<Value = RowKey> {
-        (any::<i64>(), "[a-c\u{1}\u{7f}é]{1,4}", "[a-c\u{1}é]{1,3}").prop_map(|(time, id, key)| RowKey {
+        (any::<i64>(), "[a-c\u{1}\u{7f}é]{1,4}", "[a-c\u{1}é]{0,3}").prop_map(|(time, id, key)| RowKey {
             position: Position { time: Timestamp::from_nanos(time % 3), id: EventId::new(id).unwrap() },
-            item_key: EventItemKey::new(key).unwrap(),
+            item_key: EventItemKey::new(key).unwrap_or(EventItemKey::block()),
         })
     }
 

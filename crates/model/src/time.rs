@@ -120,6 +120,11 @@ impl<'de> Deserialize<'de> for Timestamp {
     }
 }
 
+/// A duration as people write it: `36h`, `1m 30s`.
+pub fn describe(duration: Duration) -> String {
+    jiff::fmt::friendly::SpanPrinter::new().unsigned_duration_to_string(&duration)
+}
+
 /// A half-open span of time: `start <= t < end`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Interval {
@@ -191,6 +196,13 @@ mod tests {
         assert!(Timestamp::checked(Timestamp::LATEST.nanos() - 1).is_ok());
         assert_eq!("0001-01-01T00:00:00Z".parse::<Timestamp>(), Err(TimeError::OutOfRange));
         assert!("yesterday".parse::<Timestamp>().is_err());
+    }
+
+    #[test]
+    fn durations_read_as_people_write_them() {
+        assert_eq!(describe(Duration::from_secs(36 * 3600)), "36h");
+        assert_eq!(describe(Duration::from_millis(90_500)), "1m 30s 500ms");
+        assert_eq!(describe(Duration::ZERO), "0s");
     }
 
     #[test]

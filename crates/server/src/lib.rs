@@ -1,1 +1,29 @@
-//! gRPC and HTTP/JSON: limits, configuration, wiring.
+//! The server: gRPC and HTTP/JSON over one engine on the embedded store; limits, configuration, wiring.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`config`] | [`Config`]: what a configuration file may say, with its rules |
+//! | [`start`] | [`Server`]: starting, where it listens, stopping without losing anything |
+//! | `listen`, `tls` | sockets, TLS, connections, and their graceful end |
+//! | `limits` | how many requests are worked on at once; panics become errors |
+//! | `operations` | every rpc once, whoever asks: messages in, messages out |
+//! | `convert` | messages to what the engine takes, and back |
+//! | `failure` | an error with all that any protocol may tell of it |
+//! | `grpc` | the services, and failures as a status with details |
+//! | `http` | the routes, and failures as JSON |
+//! | `observe` | what is counted, and `/metrics` |
+
+pub mod config;
+mod convert;
+mod failure;
+mod grpc;
+mod http;
+mod limits;
+mod listen;
+mod observe;
+mod operations;
+pub mod start;
+mod tls;
+
+pub use config::{ByteSize, Config, ConfigError, Field, LogFormat, Problem};
+pub use start::{Server, StartError};

@@ -2,12 +2,14 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | [`block`] | consecutive events packed into one row: [`Packer`], [`BlockBuilder`], [`Block`] |
 //! | [`contract`] | the [`Store`] trait: tables, atomic batches per partition, ordered scans, metadata by compare-and-set |
 //! | [`error`] | [`StoreError`], told apart by what the caller has to do |
 //! | [`memory`] | [`MemoryStore`]: the contract in memory; a crash loses what wasn't synced |
 //! | [`reader`] | [`PartitionReader`]: the one way to read a partition, page after page |
 //! | `suite` | the contract as tests that every back end passes unchanged (feature `suite`) |
 
+pub mod block;
 pub mod contract;
 pub mod error;
 pub mod memory;
@@ -15,6 +17,7 @@ pub mod reader;
 #[cfg(any(test, feature = "suite"))]
 pub mod suite;
 
+pub use block::{Block, BlockBuilder, BlockError, BlockHeader, Codec, PackError, Packer};
 pub use contract::{
     After, Capabilities, CasOutcome, Direction, MetaKey, PartitionBatch, PartitionSize, Sample, Scan, ScanPage,
     ScanSpan, Store, Version, Versioned,

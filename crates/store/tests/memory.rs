@@ -74,14 +74,13 @@ fn a_crash_takes_no_acknowledged_batch_and_no_part_of_any() {
                 .map(|writer| {
                     let (store, table) = (store.clone(), table.clone());
                     env.spawn(async move {
-                        let mut at = 0;
-                        while try_write(&store, batch(&table, &partition("s", writer, 0), &rows_of(writer, at)))
-                            .await
-                            .is_ok()
-                        {
-                            at += 1;
+                        for at in 0..1000 {
+                            let batch = batch(&table, &partition("s", writer, 0), &rows_of(writer, at));
+                            if try_write(&store, batch).await.is_err() {
+                                return at;
+                            }
                         }
-                        at
+                        panic!("the crash went unnoticed")
                     })
                 })
                 .collect();

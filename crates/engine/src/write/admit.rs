@@ -1,7 +1,8 @@
 //! Checks every event of a request before any is stored, and names everything that is wrong (W3).
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
+use anabranch_model::time::describe;
 use anabranch_model::{Event, EventId, EventItemKey, IdError, Item, Position, TimeSeriesId, Timestamp, WriteLimits};
 
 use crate::{
@@ -86,16 +87,17 @@ fn outside_window(record: &NamespaceRecord, time: Timestamp, now: Timestamp) -> 
     let window = record.accepts(now);
     let config = record.config_at(now);
     if time >= window.end {
-        let ahead = time.since(now);
-        return format!("{time} is {ahead:.0?} in the future; drift_limit is {:?}", config.drift_limit);
+        let ahead = Duration::from_secs(time.since(now).as_secs());
+        let (ahead, limit) = (describe(ahead), describe(config.drift_limit));
+        return format!("{time} is {ahead} in the future; drift_limit is {limit}");
     }
     if time < record.closed_until {
         return format!("{time} has left the retention: everything before {} is closed", record.closed_until);
     }
     format!(
-        "{time} is older than accept_limit ({:?}) allows; write old events with `anabranch import`, or open a window for \
+        "{time} is older than accept_limit ({}) allows; write old events with `anabranch import`, or open a window for \
          them with `anabranch backfill open`",
-        config.accept_limit
+        describe(config.accept_limit)
     )
 }
 

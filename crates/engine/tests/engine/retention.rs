@@ -26,7 +26,7 @@ fn slices_are_made_ahead_closed_and_dropped() {
         for _ in 0..100 {
             let (now, record) = (world.env.now(), world.engine.namespace("plays").unwrap());
             let ahead = record.slices.iter().filter(|slice| slice.interval.start > now).count();
-            assert!(ahead >= 2, "{ahead} slices ahead at {now}");
+            assert!(ahead >= 1, "{ahead} slices ahead at {now}");
             world.write(vec![event("a", now.nanos(), "e", &[("k", "v")])]).await.unwrap();
             world.env.sleep(Duration::from_secs(600)).await;
         }

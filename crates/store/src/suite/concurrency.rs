@@ -9,7 +9,10 @@ use anabranch_model::{PartitionKey, Row, TableName};
 use anabranch_runtime::Env;
 
 use super::{
-    fixture::{DIRECTIONS, EVER, batch, contents, make_table, page, partition, row, scan, try_write, within, write},
+    fixture::{
+        DIRECTIONS, EVER, batch, contents, let_others_go_on, make_table, page, partition, row, scan, try_write, within,
+        write,
+    },
     model::Rows,
 };
 use crate::{Direction, Store};
@@ -61,7 +64,7 @@ async fn read_generations(
     direction: Direction,
     acknowledged: &AtomicU64,
 ) {
-    loop {
+    for turn in 0.. {
         let least = acknowledged.load(Ordering::SeqCst);
         let page = page(store, &scan(table, partition, within(EVER), direction)).await;
         assert_eq!(page.rows.len() as i64, BATCH_ROWS);
@@ -71,7 +74,7 @@ async fn read_generations(
         if least == GENERATIONS {
             return;
         }
-        tokio::task::yield_now().await;
+        let_others_go_on(turn).await;
     }
 }
 

@@ -6,6 +6,7 @@ use anabranch_model::{
     EventBucket, EventId, EventItemKey, Interval, Item, NamespaceName, PartitionKey, Position, Row, RowKey, TableName,
     TimeBucket, TimeSeriesId, Timestamp,
 };
+use anabranch_runtime::Env;
 use bytes::Bytes;
 
 use crate::{Direction, PartitionBatch, Scan, ScanPage, ScanSpan, Store, StoreError};
@@ -42,9 +43,9 @@ pub fn position(nanos: i64, id: &str) -> Position {
     Position { time: Timestamp::from_nanos(nanos), id: EventId::new(id).unwrap() }
 }
 
-/// An item's key.
+/// An item's key; an empty one is that of a block.
 pub fn item_key(key: &str) -> EventItemKey {
-    EventItemKey::new(key).unwrap()
+    if key.is_empty() { EventItemKey::block() } else { EventItemKey::new(key).unwrap() }
 }
 
 /// A row's key.
@@ -115,6 +116,16 @@ pub async fn contents(store: &Arc<dyn Store>, table: &TableName, partition: &Par
 /// The page of a scan, which must succeed.
 pub async fn page(store: &Arc<dyn Store>, scan: &Scan) -> ScanPage {
     store.scan(scan).await.unwrap()
+}
+
+/// Lets others go on, between two turns of a loop that waits for them. Now and then a moment passes, for virtual time
+/// stands still while a task is ready to run.
+pub async fn let_others_go_on(turn: u64) {
+    if turn % 8 == 7 {
+        Env::system().sleep(Duration::from_millis(1)).await;
+    } else {
+        tokio::task::yield_now().await;
+    }
 }
 
 /// Numbers drawn from a seed: the same seed, the same numbers.

@@ -5,7 +5,7 @@ use std::{ops::Bound, sync::Arc};
 use anabranch_model::{Interval, PartitionKey, Row, TableName, Timestamp};
 
 use super::{
-    fixture::{DIRECTIONS, Draw, EVER, batch, interval, make_table, page, partition, scan, within},
+    fixture::{DIRECTIONS, Draw, EVER, batch, interval, item_key, make_table, page, partition, scan, within},
     model::Rows,
 };
 use crate::{After, Direction, ScanSpan, Store};
@@ -13,10 +13,13 @@ use crate::{After, Direction, ScanSpan, Store};
 const SEEDS: u64 = 8;
 const MAX_ROWS: usize = 40;
 
-/// Writes drawn rows as batches of drawn sizes, in drawn order, some of them twice (W2).
+/// Writes drawn rows, a block's among them, as batches of drawn sizes, in drawn order, some of them twice (W2).
 async fn write_drawn(store: &Arc<dyn Store>, table: &TableName, partition: &PartitionKey, draw: &mut Draw) -> Rows {
-    let rows = Rows::drawn(draw, MAX_ROWS);
-    let mut left = rows.as_slice().to_vec();
+    let mut left = Rows::drawn(draw, MAX_ROWS).as_slice().to_vec();
+    let mut block = draw.pick(&left);
+    block.item.key = item_key("");
+    left.push(block);
+    let rows = Rows::new(left.clone());
     while !left.is_empty() {
         let wanted = 1 + draw.below(left.len());
         let part: Vec<Row> = (0..wanted).map(|_| left.swap_remove(draw.below(left.len()))).collect();

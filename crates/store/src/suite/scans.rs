@@ -108,7 +108,7 @@ pub async fn a_scan_goes_on_after_a_row(store: Arc<dyn Store>) {
     let written = Written::new(store, small_history()).await;
     for time in -3..=3 {
         for id in ["a", "aa", "ab"] {
-            for key in ["a", "k", "k\u{1}", "ka", "l", "z"] {
+            for key in ["", "a", "k", "k\u{1}", "ka", "l", "z"] {
                 let after = Some(After::Row(row_key(time, id, key)));
                 written.check(&ScanSpan::Interval { interval: Interval::ALL, after: after.clone() }).await;
                 written.check(&ScanSpan::Interval { interval: interval(-1, 2), after }).await;
@@ -133,11 +133,12 @@ pub async fn a_place_outside_of_the_interval_does_not_widen_it(store: Arc<dyn St
 pub async fn items_of_one_event_are_read_from_a_bound_on(store: Arc<dyn Store>) {
     let mut rows = small_history().as_slice().to_vec();
     rows.extend(["", "a", "é", "日本", "~"].map(|tail| row(9, "ab", &format!("k{tail}"), tail)));
+    rows.push(row(9, "ab", "", "a block, before every item"));
     let written = Written::new(store, Rows::new(rows)).await;
     for event in [position(9, "ab"), position(0, "a"), position(0, "ab"), position(9, "a"), position(9, "abc")] {
         let span = |from| ScanSpan::Event { position: event.clone(), from };
         written.check(&span(Bound::Unbounded)).await;
-        for key in ["A", "k", "k\u{1}", "ka", "ké", "k日本", "l", "z"] {
+        for key in ["", "A", "k", "k\u{1}", "ka", "ké", "k日本", "l", "z"] {
             written.check(&span(Bound::Included(item_key(key)))).await;
             written.check(&span(Bound::Excluded(item_key(key)))).await;
         }

@@ -6,7 +6,8 @@ use anabranch_model::{Interval, TableName, TimeBucket};
 use anabranch_runtime::Env;
 
 use super::fixture::{
-    batch, contents, make_table, partition, row, scan, series, table, table_of, try_write, within, write,
+    batch, contents, let_others_go_on, make_table, partition, row, scan, series, table, table_of, try_write, within,
+    write,
 };
 use crate::{Direction, Store, StoreError};
 
@@ -132,8 +133,10 @@ pub async fn a_write_that_meets_a_drop_leaves_nothing_behind(store: Arc<dyn Stor
         })
         .collect();
     for writer in 0..4 {
+        let mut turn = 0;
         while contents(&store, &table, &partition("s", writer, 0)).await.is_empty() {
-            tokio::task::yield_now().await;
+            let_others_go_on(turn).await;
+            turn += 1;
         }
     }
     store.drop_table(&table).await.unwrap();

@@ -1,0 +1,47 @@
+//! What a bus must do.
+
+use async_trait::async_trait;
+use thiserror::Error;
+
+use crate::Detection;
+
+/// Carries detections at least once, in any order. Publishing never waits and never fails a read.
+#[async_trait]
+pub trait Bus: Send + Sync + 'static {
+    /// Hands a detection over, or drops it; never waits.
+    fn publish(&self, detection: Detection) -> Published;
+
+    /// Waits for the next detection. It comes again, to this or another receiver, unless it is [acknowledged](Bus::acknowledge).
+    async fn receive(&self) -> Result<Delivery, BusError>;
+
+    /// The work that a delivery asked for is recorded: it needn't come again.
+    async fn acknowledge(&self, delivery: &Delivery) -> Result<(), BusError>;
+}
+
+/// What became of a detection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Published {
+    /// On its way.
+    Accepted,
+    /// The same is on its way already.
+    Merged,
+    /// There was no room; a later read will see the partition again.
+    Dropped,
+}
+
+/// A detection that was received.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// What it says.
+    pub detection: Detection,
+    /// Names it to the bus.
+    pub tag: u64,
+}
+
+/// The bus can't be reached; try again.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("the bus is not available: {reason}")]
+pub struct BusError {
+    /// What it said.
+    pub reason: String,
+}

@@ -1,0 +1,116 @@
+//! The command line: what may be typed, and its help. What commands do is in `commands`.
+
+mod backfill;
+mod import;
+mod local;
+mod namespace;
+mod read;
+mod serve;
+mod settings;
+mod write;
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+pub(crate) use backfill::{BackfillCommand, OpenArgs};
+pub(crate) use import::{FileFormat, ImportArgs};
+pub(crate) use local::{CompletionsArgs, ConfigArgs, DoctorArgs};
+pub(crate) use namespace::{DeleteArgs, NamespaceCommand, UpdateArgs};
+pub(crate) use read::ReadArgs;
+pub(crate) use serve::{ServeArgs, ServerFlags};
+pub(crate) use settings::{BlockArgs, SettingArgs};
+pub(crate) use write::{BatchArgs, FlagItem, ValueSource, WriteArgs};
+
+use crate::{output::Format, times};
+
+const EXAMPLES: &str = "\
+Examples:
+  anabranch serve                               # data in ./anabranch-data
+  anabranch namespace create plays
+  anabranch write plays --series profile:123 --item title=Dark
+  anabranch read plays profile:123
+  anabranch import plays --file history.csv     # old events, too
+
+Exit codes:
+  0  done
+  1  failed
+  2  the command line is wrong
+  3  not found: a namespace, a backfill window, a file
+  4  the input is wrong: refused by the server, or a file that can't be understood
+  5  no answer from the server, or not in time; trying again may help
+
+Environment:
+  ANABRANCH_SERVER      what --server says
+  ANABRANCH_TLS_CA      what --tls-ca says
+  ANABRANCH_CONFIG      what --config says (serve, doctor, config)
+  ANABRANCH_<SETTING>   settings of the server; `anabranch config` lists them
+  NO_COLOR              no colours
+
+Each command has its own --help, with examples.";
+
+/// A store for time-series events: every series has a history, read latest first.
+#[derive(Debug, Parser)]
+#[command(name = "anabranch", version, after_help = EXAMPLES, max_term_width = 120)]
+#[command(arg_required_else_help = true, subcommand_required = true, disable_help_subcommand = true)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What every command understands.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct Global {
+    /// The server to talk to
+    #[arg(long, global = true, value_name = "URL", env = "ANABRANCH_SERVER", hide_env = true)]
+    #[arg(default_value = "http://127.0.0.1:7400")]
+    pub(crate) server: String,
+    /// Certificates to trust for an https:// server (PEM)
+    #[arg(long, global = true, value_name = "FILE", env = "ANABRANCH_TLS_CA", hide_env = true)]
+    pub(crate) tls_ca: Option<PathBuf>,
+    /// How to print answers: `table` for people, `json` and `jsonl` for programs
+    #[arg(long, short, global = true, value_name = "FORMAT", default_value = "table", hide_possible_values = true)]
+    pub(crate) output: Format,
+    /// When to use colours: `auto` (on a terminal), `always` or `never`
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
+    pub(crate) color: ColorChoice,
+    /// How long one request may take
+    #[arg(long, global = true, value_name = "TIME", default_value = "30s", value_parser = times::parse_duration)]
+    pub(crate) timeout: Duration,
+}
+
+/// When to use colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ColorChoice {
+    Auto,
+    Always,
+    Never,
+}
+
+/// Every command.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a server on a data directory
+    Serve(ServeArgs),
+    /// Create, list, show, change and delete namespaces
+    #[command(subcommand, visible_alias = "ns")]
+    Namespace(NamespaceCommand),
+    /// Write one event, or many from JSON lines
+    Write(Box<WriteArgs>),
+    /// Read a history, latest first
+    Read(Box<ReadArgs>),
+    /// Import a history from CSV or JSON lines, however old
+    Import(Box<ImportArgs>),
+    /// Open, close and list windows for old events
+    #[command(subcommand)]
+    Backfill(BackfillCommand),
+    /// Check the data directory and the configuration
+    Doctor(DoctorArgs),
+    /// Print the server's configuration, and where each value came from
+    Config(ConfigArgs),
+    /// Print a script that completes commands in your shell
+    Completions(CompletionsArgs),
+}

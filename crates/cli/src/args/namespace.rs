@@ -1,0 +1,77 @@
+//! `anabranch namespace`.
+
+use clap::{Args, Subcommand};
+
+use super::settings::{BlockArgs, SettingArgs};
+
+const EXAMPLES: &str = "\
+Examples:
+  anabranch namespace create plays
+  anabranch namespace create plays --delete-after 90d --seconds-per-slice 1d --seconds-per-bucket 6h
+  anabranch namespace show plays
+  anabranch namespace update plays --accept-limit 48h
+  anabranch namespace delete plays";
+
+const UPDATE_EXAMPLES: &str = "\
+Examples:
+  anabranch namespace update plays --accept-limit 48h
+  anabranch namespace update plays --clear delete-after --clear close-after
+  anabranch namespace update plays --block profile:123 --block-reason \"runaway client\"
+  anabranch namespace update plays --unblock profile:123
+
+What decides which events are accepted, and where they go, comes into force a moment later, everywhere at once.";
+
+/// Create, list, show, change and delete namespaces
+#[derive(Debug, Subcommand)]
+#[command(after_help = EXAMPLES, disable_help_subcommand = true)]
+pub(crate) enum NamespaceCommand {
+    /// Create a namespace
+    Create(Box<CreateArgs>),
+    /// List all namespaces
+    #[command(visible_alias = "ls")]
+    List,
+    /// Show a namespace: settings, slices, backfill windows
+    Show {
+        /// Which one
+        name: String,
+    },
+    /// Change settings of a namespace
+    Update(Box<UpdateArgs>),
+    /// Delete a namespace and everything in it
+    Delete(DeleteArgs),
+}
+
+/// Create a namespace
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct CreateArgs {
+    /// Its name: a-z, 0-9 and _, beginning with a letter
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) settings: SettingArgs,
+}
+
+/// Change settings of a namespace
+#[derive(Debug, Args)]
+#[command(after_help = UPDATE_EXAMPLES)]
+pub(crate) struct UpdateArgs {
+    /// Which one
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) settings: SettingArgs,
+    #[command(flatten)]
+    pub(crate) block: BlockArgs,
+    /// Set a setting back to its default (may be repeated): `delete-after`, `page-limits`, `block-list`
+    #[arg(long, value_name = "SETTING")]
+    pub(crate) clear: Vec<String>,
+}
+
+/// Delete a namespace and everything in it
+#[derive(Debug, Args)]
+pub(crate) struct DeleteArgs {
+    /// Which one
+    pub(crate) name: String,
+    /// Don't ask: needed where there is no terminal to ask on
+    #[arg(long)]
+    pub(crate) yes: bool,
+}

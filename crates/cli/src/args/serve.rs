@@ -1,0 +1,84 @@
+//! `anabranch serve`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+const EXAMPLES: &str = "\
+Examples:
+  anabranch serve
+  anabranch serve --data /var/lib/anabranch --log-format json
+  anabranch serve --grpc 127.0.0.1:0 --http 127.0.0.1:0   # any free ports; they are printed
+  anabranch serve --grpc 0.0.0.0:7400 --insecure          # everyone may read, write and delete
+
+Settings come from defaults, then the file, then the environment, then flags; `anabranch config` shows the result. \
+SIGINT and SIGTERM stop the server after it has finished its requests; a second one ends it at once.";
+
+/// Run a server on a data directory
+#[derive(Clone, Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ServeArgs {
+    #[command(flatten)]
+    pub(crate) server: ServerFlags,
+}
+
+/// Flags that say the same as settings of the server.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct ServerFlags {
+    /// Settings (TOML) [default: ./anabranch.toml if it is there]
+    #[arg(long, value_name = "FILE", env = "ANABRANCH_CONFIG", hide_env = true)]
+    pub(crate) config: Option<PathBuf>,
+    /// Where the data is; made when it isn't there
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+    /// Address for gRPC; port 0 takes any free one
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) grpc: Option<String>,
+    /// Address for HTTP; port 0 takes any free one
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) http: Option<String>,
+    /// Listen on other addresses than this machine's own, without authentication
+    #[arg(long)]
+    pub(crate) insecure: bool,
+    /// Certificate chain for TLS (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// Private key for TLS (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// How log lines look, `text` or `json`; they go to stderr
+    #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
+    pub(crate) log_format: Option<LogFormat>,
+    /// What is logged: error, warn, info, debug, trace, or a filter such as `info,anabranch_engine=debug`
+    #[arg(long, value_name = "LEVEL")]
+    pub(crate) log_level: Option<String>,
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    Text,
+    Json,
+}
+
+impl ServerFlags {
+    /// The settings that are given: path of the setting, the flag, its value.
+    pub(crate) fn given(&self) -> Vec<(&'static str, &'static str, String)> {
+        let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.to_string_lossy().into_owned());
+        let format = self.log_format.map(|format| match format {
+            LogFormat::Text => "text".to_owned(),
+            LogFormat::Json => "json".to_owned(),
+        });
+        let flags = [
+            ("store.data", "--data", path(&self.data)),
+            ("listen.grpc", "--grpc", self.grpc.clone()),
+            ("listen.http", "--http", self.http.clone()),
+            ("listen.insecure", "--insecure", self.insecure.then(|| "true".to_owned())),
+            ("listen.tls_certificate", "--tls-cert", path(&self.tls_cert)),
+            ("listen.tls_key", "--tls-key", path(&self.tls_key)),
+            ("log.format", "--log-format", format),
+            ("log.level", "--log-level", self.log_level.clone()),
+        ];
+        flags.into_iter().filter_map(|(path, flag, value)| Some((path, flag, value?))).collect()
+    }
+}

@@ -1,0 +1,212 @@
+//! One flag for every setting of a namespace, and how they become a request.
+
+use std::time::Duration;
+
+use anabranch_api::{
+    v1::{NamespaceConfig, PageLimits, Slo, SplitSettings, WriteLimits},
+    wkt,
+};
+use clap::Args;
+
+use crate::times::{parse_bytes, parse_duration, parse_seconds};
+
+/// Settings of a namespace. What isn't given keeps its value, or takes its default in a new one.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Settings")]
+pub(crate) struct SettingArgs {
+    /// Length of new slices: `1d`, `12h` or seconds; a multiple of a minute [default: 7d]
+    #[arg(long, value_name = "TIME", alias = "slice", value_parser = parse_seconds)]
+    seconds_per_slice: Option<u32>,
+    /// Length of a time bucket, never longer than the slice [default: 1d]
+    #[arg(long, value_name = "TIME", visible_alias = "bucket", value_parser = parse_seconds)]
+    seconds_per_bucket: Option<u32>,
+    /// Over how many partitions the events of a time bucket are spread [default: 1]
+    #[arg(long, value_name = "N")]
+    event_buckets: Option<u32>,
+    /// How old an event may be when it is written [default: 36h]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    accept_limit: Option<Duration>,
+    /// How far in the future an event may be when it is written [default: 10m]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    drift_limit: Option<Duration>,
+    /// How long after its end a slice stops being read [default: never]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    close_after: Option<Duration>,
+    /// How long after its end a slice is dropped [default: never]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    delete_after: Option<Duration>,
+    /// How long after the accept limit a span counts as sealed [default: 1m]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    seal_margin: Option<Duration>,
+    /// How many slices are made ahead of time [default: 1]
+    #[arg(long, value_name = "N")]
+    slices_ahead: Option<u32>,
+    /// What reads should take [default: 500ms]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    read_slo_target: Option<Duration>,
+    /// What reads may take; then they return what they have [default: 5s]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    read_slo_max: Option<Duration>,
+    /// What writes should take [default: 100ms]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    write_slo_target: Option<Duration>,
+    /// What writes may take; then they are given up [default: 5s]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    write_slo_max: Option<Duration>,
+    /// Records in a page whose request doesn't say [default: 1000]
+    #[arg(long, value_name = "N")]
+    default_page_size: Option<u32>,
+    /// Most records that a request may ask for [default: 10000]
+    #[arg(long, value_name = "N")]
+    max_page_size: Option<u32>,
+    /// Bytes in a page whose request doesn't say [default: 2MiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    default_page_bytes: Option<u64>,
+    /// Most bytes that a request may ask for [default: 3MiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    max_page_bytes: Option<u64>,
+    /// Records bigger than this are delivered in parts [default: 2MiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    max_record_bytes: Option<u64>,
+    /// Most events in a write request [default: 10000]
+    #[arg(long, value_name = "N")]
+    max_events_per_request: Option<u32>,
+    /// Most bytes in a write request [default: 4MiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    max_request_bytes: Option<u64>,
+    /// Most items in an event [default: 1000]
+    #[arg(long, value_name = "N")]
+    max_items_per_event: Option<u32>,
+    /// Most bytes of value and metadata of one item [default: 1MiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    max_item_bytes: Option<u64>,
+    /// Most bytes of a series, an event id and an item key each [default: 256]
+    #[arg(long, value_name = "N")]
+    max_id_bytes: Option<u32>,
+    /// A partition is wide from this size on [default: 10MiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    split_threshold_bytes: Option<u64>,
+    /// The size that pieces of a wide partition should have [default: 4MiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    split_target_piece_bytes: Option<u64>,
+}
+
+/// Series that are refused.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Block list")]
+pub(crate) struct BlockArgs {
+    /// Refuse reads and writes of a series (may be repeated)
+    #[arg(long, value_name = "SERIES")]
+    pub(crate) block: Vec<String>,
+    /// Refuse reads of a series (may be repeated)
+    #[arg(long, value_name = "SERIES")]
+    pub(crate) block_reads: Vec<String>,
+    /// Refuse writes of a series (may be repeated)
+    #[arg(long, value_name = "SERIES")]
+    pub(crate) block_writes: Vec<String>,
+    /// Why, for whoever meets the refusal
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    pub(crate) block_reason: String,
+    /// How long to refuse [default: until unblocked]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub(crate) block_for: Option<Duration>,
+    /// Take a series off the block list (may be repeated)
+    #[arg(long, value_name = "SERIES")]
+    pub(crate) unblock: Vec<String>,
+}
+
+impl SettingArgs {
+    /// As in a request; `Err` names a length of time that no request can hold.
+    pub(crate) fn to_config(&self) -> Result<NamespaceConfig, wkt::DurationError> {
+        let length = |value: Option<Duration>| value.map(wkt::Duration::try_from).transpose();
+        let slo = |target, max| -> Result<Option<Slo>, wkt::DurationError> {
+            Ok(some_if_set(Slo { target: length(target)?, max: length(max)? }))
+        };
+        Ok(NamespaceConfig {
+            seconds_per_slice: self.seconds_per_slice,
+            seconds_per_bucket: self.seconds_per_bucket,
+            event_buckets: self.event_buckets,
+            accept_limit: length(self.accept_limit)?,
+            drift_limit: length(self.drift_limit)?,
+            close_after: length(self.close_after)?,
+            delete_after: length(self.delete_after)?,
+            seal_margin: length(self.seal_margin)?,
+            slices_ahead: self.slices_ahead,
+            read_slo: slo(self.read_slo_target, self.read_slo_max)?,
+            write_slo: slo(self.write_slo_target, self.write_slo_max)?,
+            page_limits: some_if_set(PageLimits {
+                default_page_size: self.default_page_size,
+                max_page_size: self.max_page_size,
+                default_page_bytes: self.default_page_bytes,
+                max_page_bytes: self.max_page_bytes,
+                max_record_bytes: self.max_record_bytes,
+            }),
+            write_limits: some_if_set(WriteLimits {
+                max_events_per_request: self.max_events_per_request,
+                max_request_bytes: self.max_request_bytes,
+                max_items_per_event: self.max_items_per_event,
+                max_item_bytes: self.max_item_bytes,
+                max_id_bytes: self.max_id_bytes,
+            }),
+            split: some_if_set(SplitSettings {
+                threshold_bytes: self.split_threshold_bytes,
+                target_piece_bytes: self.split_target_piece_bytes,
+            }),
+            block_list: Vec::new(),
+        })
+    }
+}
+
+/// Absent when nothing in it is set.
+fn some_if_set<M: Default + PartialEq>(message: M) -> Option<M> {
+    (message != M::default()).then_some(message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::times::{show_bytes, show_duration};
+
+    #[test]
+    fn help_tells_the_defaults_that_namespaces_really_get() {
+        let config = anabranch_model::NamespaceConfig::default();
+        let seconds = |seconds: u32| show_duration(Duration::from_secs(seconds.into()));
+        let size = |bytes: u64| show_bytes(bytes).replace(' ', "");
+        let never = |length: Option<Duration>| length.map_or_else(|| "never".to_owned(), show_duration);
+        let (pages, writes) = (config.page_limits, config.write_limits);
+        let defaults = [
+            ("seconds_per_slice", seconds(config.seconds_per_slice)),
+            ("seconds_per_bucket", seconds(config.seconds_per_bucket)),
+            ("event_buckets", config.event_buckets.to_string()),
+            ("accept_limit", show_duration(config.accept_limit)),
+            ("drift_limit", show_duration(config.drift_limit)),
+            ("close_after", never(config.close_after)),
+            ("delete_after", never(config.delete_after)),
+            ("seal_margin", show_duration(config.seal_margin)),
+            ("slices_ahead", config.slices_ahead.to_string()),
+            ("read_slo_target", show_duration(config.read_slo.target)),
+            ("read_slo_max", show_duration(config.read_slo.max)),
+            ("write_slo_target", show_duration(config.write_slo.target)),
+            ("write_slo_max", show_duration(config.write_slo.max)),
+            ("default_page_size", pages.default_page_size.to_string()),
+            ("max_page_size", pages.max_page_size.to_string()),
+            ("default_page_bytes", size(pages.default_page_bytes)),
+            ("max_page_bytes", size(pages.max_page_bytes)),
+            ("max_record_bytes", size(pages.max_record_bytes)),
+            ("max_events_per_request", writes.max_events_per_request.to_string()),
+            ("max_request_bytes", size(writes.max_request_bytes)),
+            ("max_items_per_event", writes.max_items_per_event.to_string()),
+            ("max_item_bytes", size(writes.max_item_bytes)),
+            ("max_id_bytes", writes.max_id_bytes.to_string()),
+            ("split_threshold_bytes", size(config.split.threshold_bytes)),
+            ("split_target_piece_bytes", size(config.split.target_piece_bytes)),
+        ];
+        let command = SettingArgs::augment_args(clap::Command::new("settings"));
+        assert_eq!(command.get_arguments().count(), defaults.len());
+        for (name, default) in defaults {
+            let argument = command.get_arguments().find(|argument| argument.get_id() == name).unwrap();
+            let help = argument.get_help().unwrap().to_string();
+            assert!(help.ends_with(&format!("[default: {default}]")), "{name} is {default} by default: {help}");
+        }
+    }
+}

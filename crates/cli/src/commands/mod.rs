@@ -1,0 +1,29 @@
+//! What commands do: each takes its arguments and a session, and prints its answer.
+
+mod backfill;
+mod completions;
+mod config;
+mod doctor;
+mod import;
+mod namespace;
+mod namespace_show;
+mod read;
+mod serve;
+mod write;
+
+use crate::{args::Command, failure::Outcome, session::Session};
+
+/// Runs one command.
+pub(crate) async fn run(session: &Session, command: Command) -> Outcome {
+    match command {
+        Command::Serve(args) => Box::pin(serve::run(session, &args)).await,
+        Command::Namespace(command) => Box::pin(namespace::run(session, command)).await,
+        Command::Write(args) => Box::pin(write::run(session, &args)).await,
+        Command::Read(args) => Box::pin(read::run(session, &args)).await,
+        Command::Import(args) => Box::pin(import::run(session, &args)).await,
+        Command::Backfill(command) => Box::pin(backfill::run(session, command)).await,
+        Command::Doctor(args) => doctor::run(session, &args),
+        Command::Config(args) => config::run(session, &args),
+        Command::Completions(args) => completions::run(&args),
+    }
+}

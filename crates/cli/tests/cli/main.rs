@@ -1,0 +1,11 @@
+//! The binary as its users meet it: real processes, real sockets, real directories.
+#![allow(clippy::unwrap_used)] // also in what tests share
+
+mod first_minutes;
+mod harness;
+mod imports;
+mod local;
+mod namespaces;
+mod reads;
+mod servers;
+mod writes;

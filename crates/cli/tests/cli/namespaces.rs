@@ -1,0 +1,102 @@
+//! Namespaces and backfill windows from the command line.
+
+use crate::harness::{Place, plain};
+
+#[test]
+fn a_namespace_lives_and_ends() {
+    let place = Place::new();
+    let server = place.serve();
+    assert_eq!(
+        server.run(&["namespace", "list"]).ok(),
+        "no namespaces; make one with `anabranch namespace create NAME`\n"
+    );
+    let create =
+        ["namespace", "create", "plays", "--seconds-per-slice", "1d", "--bucket", "6h", "--delete-after", "30d"];
+    assert_eq!(server.run(&create).ok(), "created the namespace `plays`\n");
+    assert!(server.run(&create).fails(4).contains("exists already"));
+    insta::assert_snapshot!("namespace_list", plain(&server.run(&["namespace", "list"]).ok(), &server));
+
+    let shown = server.run(&["namespace", "show", "plays"]).ok();
+    let settings = shown.split("\nSlices").next().unwrap();
+    insta::assert_snapshot!("namespace_show", plain(settings, &server));
+    assert!(shown.contains("data_20") && shown.contains("open"), "{shown}");
+
+    server
+        .run(&[
+            "namespace",
+            "update",
+            "plays",
+            "--read-slo-max",
+            "7s",
+            "--clear",
+            "delete-after",
+            "--clear",
+            "close-after",
+        ])
+        .ok();
+    let json = server.run(&["namespace", "show", "plays", "--output", "json"]).ok();
+    let namespace: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(namespace["config"]["readSlo"]["max"], "7s");
+    assert_eq!(namespace["config"]["deleteAfter"], serde_json::Value::Null);
+    assert_eq!(namespace["config"]["secondsPerBucket"], 21_600);
+
+    assert!(server.run(&["namespace", "delete", "plays"]).fails(2).contains("--yes"));
+    assert_eq!(server.run(&["namespace", "delete", "plays", "--yes"]).ok(), "deleted the namespace `plays`\n");
+    assert!(server.run(&["namespace", "show", "plays"]).fails(3).contains("there is no namespace `plays`"));
+}
+
+#[test]
+fn every_violation_is_listed() {
+    let place = Place::new();
+    let server = place.serve();
+    let args =
+        ["namespace", "create", "plays", "--seconds-per-bucket", "8d", "--event-buckets", "0", "--seal-margin", "1s"];
+    insta::assert_snapshot!(server.run(&args).fails(4));
+    assert!(server.run(&["namespace", "create", "Plays!"]).fails(4).contains("a-z, 0-9 and _"));
+    assert!(
+        server.run(&["namespace", "update", "none", "--event-buckets", "2"]).fails(3).contains("no namespace `none`")
+    );
+    let server = server.with_namespace("plays");
+    assert!(server.run(&["namespace", "update", "plays"]).fails(2).contains("nothing to change"));
+    let complaint = server.run(&["namespace", "update", "plays", "--clear", "colour"]).fails(4);
+    assert!(complaint.contains("colour"), "{complaint}");
+}
+
+#[test]
+fn a_blocked_series_is_refused_until_it_is_unblocked() {
+    let place = Place::new();
+    let server = place.serve().with_namespace("plays");
+    let write = ["write", "plays", "--series", "s", "--item", "a=1"];
+    server.run(&write).ok();
+    server.run(&["namespace", "update", "plays", "--block-writes", "s", "--block-reason", "runaway client"]).ok();
+    assert!(server.run(&write).fails(4).contains("runaway client"));
+    server.run(&["read", "plays", "s"]).ok();
+    assert!(server.run(&["namespace", "show", "plays"]).ok().contains("runaway client"));
+    server.run(&["namespace", "update", "plays", "--unblock", "s"]).ok();
+    server.run(&write).ok();
+}
+
+#[test]
+fn a_backfill_window_is_opened_listed_and_closed() {
+    let place = Place::new();
+    let server = place.serve().with_namespace("plays");
+    let write = ["write", "plays", "--series", "s", "--time", "2020-01-01T00:00:00Z", "--item", "a=1"];
+    let complaint = server.run(&write).fails(4);
+    assert!(complaint.contains("anabranch import") && complaint.contains("anabranch backfill open"), "{complaint}");
+
+    let open =
+        ["backfill", "open", "plays", "--from", "2020-01-01", "--to", "2020-02-01", "--reason", "lost", "-o", "json"];
+    let opened: serde_json::Value = serde_json::from_str(&server.run(&open).ok()).unwrap();
+    assert_eq!(opened["state"], "OPEN");
+    server.run(&write).ok();
+    assert!(server.run(&["read", "plays", "s"]).ok().contains("2020-01-01T00:00:00Z"));
+    let listed = server.run(&["backfill", "list", "plays"]).ok();
+    assert!(listed.contains("open") && listed.contains("lost"), "{listed}");
+
+    let id = opened["id"].as_str().unwrap();
+    assert!(server.run(&["backfill", "close", "plays", id]).ok().contains("closed"));
+    server.run(&write).fails(4);
+    assert!(server.run(&["backfill", "close", "plays", "bf-none"]).fails(3).contains("bf-none"));
+    let backwards = ["backfill", "open", "plays", "--from", "2020-02-01", "--to", "2020-01-01"];
+    assert!(server.run(&backwards).fails(4).contains("interval"));
+}

@@ -1,0 +1,175 @@
+//! A connection to a server, and a method for every rpc that answers once.
+
+use std::sync::Arc;
+
+use anabranch_api::v1::{
+    self, namespace_service_client::NamespaceServiceClient, time_series_service_client::TimeSeriesServiceClient,
+};
+use tonic::{
+    Request,
+    transport::{Certificate, Channel, ClientTlsConfig, Endpoint},
+};
+
+use crate::{
+    ClientError, ClientOptions,
+    retry::{Repeat, with_retries},
+};
+
+/// Bytes that the server may send ahead of what was read.
+const STREAM_WINDOW: u32 = 4 << 20;
+const CONNECTION_WINDOW: u32 = 16 << 20;
+/// Details of errors travel in headers.
+const MAX_HEADER_BYTES: u32 = 64 << 10;
+
+/// A client of one server. Clones share the connection; every method may be called from many tasks at once.
+#[derive(Clone, Debug)]
+pub struct Client {
+    pub(crate) series: TimeSeriesServiceClient<Channel>,
+    pub(crate) namespaces: NamespaceServiceClient<Channel>,
+    pub(crate) options: Arc<ClientOptions>,
+}
+
+impl Client {
+    /// Connects to `127.0.0.1:7400`, `http://…` or `https://…`.
+    pub async fn connect(address: &str) -> Result<Client, ClientError> {
+        Client::connect_with(address, ClientOptions::default()).await
+    }
+
+    /// Connects with settings.
+    pub async fn connect_with(address: &str, options: ClientOptions) -> Result<Client, ClientError> {
+        let endpoint = endpoint(address, &options)?;
+        let channel = endpoint.connect().await.map_err(|error| ClientError::unreachable(address, &error))?;
+        Ok(Client::over(channel, options))
+    }
+
+    /// Connects when the first request is sent, and says then whether it worked.
+    pub fn connect_lazily(address: &str, options: ClientOptions) -> Result<Client, ClientError> {
+        Ok(Client::over(endpoint(address, &options)?.connect_lazy(), options))
+    }
+
+    fn over(channel: Channel, options: ClientOptions) -> Client {
+        let most = options.max_message_bytes;
+        let series = TimeSeriesServiceClient::new(channel.clone());
+        let namespaces = NamespaceServiceClient::new(channel);
+        Client {
+            series: series.max_decoding_message_size(most).max_encoding_message_size(most),
+            namespaces: namespaces.max_decoding_message_size(most).max_encoding_message_size(most),
+            options: Arc::new(options),
+        }
+    }
+
+    /// A request with the time it may take.
+    fn timed<M>(&self, message: M) -> Request<M> {
+        let mut request = Request::new(message);
+        request.set_timeout(self.options.request_timeout);
+        request
+    }
+}
+
+fn endpoint(address: &str, options: &ClientOptions) -> Result<Endpoint, ClientError> {
+    let scheme = if options.tls.is_some() { "https" } else { "http" };
+    let url = if address.contains("://") { address.to_owned() } else { format!("{scheme}://{address}") };
+    let wrong = |error: &dyn std::fmt::Display| {
+        ClientError::address(format!("`{address}` is not an address such as 127.0.0.1:7400: {error}"))
+    };
+    let endpoint = Endpoint::from_shared(url.clone()).map_err(|error| wrong(&error))?;
+    let endpoint = endpoint
+        .connect_timeout(options.connect_timeout)
+        .tcp_nodelay(true)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .http2_max_header_list_size(MAX_HEADER_BYTES)
+        .user_agent(concat!("anabranch/", env!("CARGO_PKG_VERSION")))
+        .map_err(|error| wrong(&error))?;
+    let Some(tls) = &options.tls else {
+        if url.starts_with("https://") {
+            return Err(ClientError::address(format!("{address} needs TLS: name the certificates to trust")));
+        }
+        return Ok(endpoint);
+    };
+    let mut config = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(&tls.ca_certificates));
+    if let Some(name) = &tls.server_name {
+        config = config.domain_name(name);
+    }
+    endpoint.tls_config(config).map_err(|error| ClientError::address(format!("TLS can't be used: {error}")))
+}
+
+/// Methods that send one message and get one: name, request, answer, what sending it twice does.
+macro_rules! rpcs {
+    ($($service:ident: $(#[$doc:meta])* $name:ident = $rpc:ident($request:ident) -> $answer:ident, $repeat:ident;)*) => {
+        impl Client {
+            $(
+                $(#[$doc])*
+                pub async fn $name(&self, message: v1::$request) -> Result<v1::$answer, ClientError> {
+                    // The message is cloned per attempt: values are shared bytes, not copied ones.
+                    let call = || {
+                        let mut service = self.$service.clone();
+                        let request = self.timed(message.clone());
+                        async move { service.$rpc(request).await }
+                    };
+                    let answer = with_retries(&self.options.retry, Repeat::$repeat, call).await?;
+                    Ok(answer.into_inner())
+                }
+            )*
+        }
+    };
+}
+
+rpcs! {
+    series:
+        /// Writes events; they are durable when this answers.
+        write_sync = write_event_records_sync(WriteEventRecordsRequest) -> WriteEventRecordsSyncResponse, Write;
+    series:
+        /// Queues events to be written soon.
+        write = write_event_records(WriteEventRecordsRequest) -> WriteEventRecordsResponse, Write;
+    series:
+        /// Reads one page of a history; [`Client::pages`] follows the tokens.
+        read = read_event_records(ReadEventRecordsRequest) -> ReadEventRecordsResponse, Read;
+    namespaces:
+        /// Makes a namespace.
+        create_namespace = create_namespace(CreateNamespaceRequest) -> Namespace, Never;
+    namespaces:
+        /// Shows one namespace.
+        get_namespace = get_namespace(GetNamespaceRequest) -> Namespace, Read;
+    namespaces:
+        /// Shows all namespaces.
+        list_namespaces = list_namespaces(ListNamespacesRequest) -> ListNamespacesResponse, Read;
+    namespaces:
+        /// Changes settings of a namespace.
+        update_namespace = update_namespace(UpdateNamespaceRequest) -> Namespace, Write;
+    namespaces:
+        /// Deletes a namespace with everything in it.
+        delete_namespace = delete_namespace(DeleteNamespaceRequest) -> DeleteNamespaceResponse, Never;
+    namespaces:
+        /// Opens a window for events older than the accept limit.
+        open_backfill = open_backfill(OpenBackfillRequest) -> Backfill, Never;
+    namespaces:
+        /// Ends a window before it expires.
+        close_backfill = close_backfill(CloseBackfillRequest) -> Backfill, Write;
+    namespaces:
+        /// Shows the windows of a namespace.
+        list_backfills = list_backfills(ListBackfillsRequest) -> ListBackfillsResponse, Read;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ErrorKind;
+
+    #[tokio::test]
+    async fn addresses_that_cannot_be_are_named() {
+        let error = Client::connect("http://not an address").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Address);
+        assert!(error.to_string().contains("not an address"), "{error}");
+        let error = Client::connect("https://127.0.0.1:7400").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Address);
+    }
+
+    #[tokio::test]
+    async fn a_server_that_is_not_there_is_unavailable() {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let error = Client::connect(&free.to_string()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable);
+        assert!(error.to_string().contains("anabranch serve"), "{error}");
+    }
+}

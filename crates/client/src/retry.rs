@@ -1,0 +1,101 @@
+//! Which failures are tried again, and how long to wait before.
+
+use std::time::Duration;
+
+use tonic::{Code, Status};
+use tonic_types::StatusExt;
+
+use crate::{ClientError, RetryPolicy, wait::wait};
+
+/// What sending a request twice does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Repeat {
+    /// Nothing: it only looks.
+    Read,
+    /// The same as sending it once: the same event twice leaves one row (W2), the same setting twice is that setting.
+    Write,
+    /// Something else than sending it once: a second window, an error that hides a success.
+    Never,
+}
+
+/// Calls until an attempt succeeds, can't be helped, or was the last.
+pub(crate) async fn with_retries<T, F>(
+    policy: &RetryPolicy,
+    repeat: Repeat,
+    mut call: impl FnMut() -> F,
+) -> Result<T, ClientError>
+where
+    F: Future<Output = Result<T, Status>>,
+{
+    let mut attempt = 1;
+    loop {
+        let status = match call().await {
+            Ok(answer) => return Ok(answer),
+            Err(status) => status,
+        };
+        if attempt >= policy.attempts || !may_help(repeat, &status) {
+            return Err(status.into());
+        }
+        wait(delay(policy, attempt, &status)).await;
+        attempt += 1;
+    }
+}
+
+/// Whether sending it again is safe and may end otherwise.
+pub(crate) fn may_help(repeat: Repeat, status: &Status) -> bool {
+    match status.code() {
+        Code::Unavailable => repeat != Repeat::Never,
+        Code::DeadlineExceeded => repeat == Repeat::Read,
+        // Nothing was done, and the server says whether to come again: a full queue empties, a full namespace doesn't.
+        Code::ResourceExhausted => status.get_details_retry_info().is_some(),
+        _ => false,
+    }
+}
+
+/// How long to wait after this attempt, the first being 1.
+pub(crate) fn delay(policy: &RetryPolicy, attempt: u32, status: &Status) -> Duration {
+    let doubled = policy.first_delay.saturating_mul(1 << (attempt - 1).min(16)).min(policy.max_delay);
+    let chance = getrandom::u32().unwrap_or(u32::MAX / 2);
+    let jittered = doubled.mul_f64(0.5 + 0.5 * f64::from(chance) / f64::from(u32::MAX));
+    let asked = status.get_details_retry_info().and_then(|info| info.retry_delay).unwrap_or_default();
+    jittered.max(asked)
+}
+
+#[cfg(test)]
+mod tests {
+    use tonic_types::ErrorDetails;
+
+    use super::*;
+
+    #[test]
+    fn only_what_is_safe_to_send_again_is() {
+        let cases = [
+            (Code::Unavailable, Repeat::Read, true),
+            (Code::Unavailable, Repeat::Write, true),
+            (Code::Unavailable, Repeat::Never, false),
+            (Code::DeadlineExceeded, Repeat::Read, true),
+            (Code::DeadlineExceeded, Repeat::Write, false),
+            (Code::Aborted, Repeat::Write, false),
+            (Code::ResourceExhausted, Repeat::Read, false),
+            (Code::InvalidArgument, Repeat::Read, false),
+        ];
+        for (code, repeat, expected) in cases {
+            assert_eq!(may_help(repeat, &Status::new(code, "")), expected, "{code:?} {repeat:?}");
+        }
+    }
+
+    #[test]
+    fn waits_double_within_bounds_and_honour_the_server() {
+        let policy = RetryPolicy::default();
+        let plain = Status::unavailable("");
+        for (attempt, most) in [(1, 50), (2, 100), (4, 400), (9, 2000), (400, 2000)] {
+            let most = Duration::from_millis(most);
+            let waited = delay(&policy, attempt, &plain);
+            assert!(waited >= most / 2 && waited <= most, "{attempt}: {waited:?}");
+        }
+        let details = ErrorDetails::with_retry_info(Some(Duration::from_secs(7)));
+        let asked = Status::with_error_details(Code::ResourceExhausted, "", details);
+        assert!(may_help(Repeat::Never, &asked));
+        assert_eq!(delay(&policy, 1, &asked), Duration::from_secs(7));
+    }
+}

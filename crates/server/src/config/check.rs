@@ -1,0 +1,162 @@
+//! The rules that a configuration must obey before the server starts.
+
+use std::{fmt, net::SocketAddr, time::Duration};
+
+use super::{ByteSize, Config};
+
+/// A rule that a configuration breaks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The setting: `listen.grpc`.
+    pub path: &'static str,
+    /// What is wrong and what to do.
+    pub reason: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path, self.reason)
+    }
+}
+
+const MIB: u64 = 1 << 20;
+const HOUR: Duration = Duration::from_secs(3600);
+
+impl Config {
+    /// Every rule that this configuration breaks.
+    pub fn validate(&self) -> Result<(), Vec<Problem>> {
+        let mut check = Check::default();
+        self.check_listen(&mut check);
+        self.check_store(&mut check);
+        self.check_limits(&mut check);
+        self.check_engine(&mut check);
+        if check.problems.is_empty() { Ok(()) } else { Err(check.problems) }
+    }
+
+    fn check_listen(&self, check: &mut Check) {
+        let listen = &self.listen;
+        for (path, flag, address) in [("listen.grpc", "--grpc", listen.grpc), ("listen.http", "--http", listen.http)] {
+            check.that(path, listen.insecure || address.ip().to_canonical().is_loopback(), || exposed(flag, address));
+        }
+        let same = listen.grpc == listen.http && listen.grpc.port() != 0;
+        check.that("listen.http", !same, || format!("{} is taken by listen.grpc; name another port", listen.http));
+        let (certificate, key) = (listen.tls_certificate.is_some(), listen.tls_key.is_some());
+        check.that("listen.tls_key", key || !certificate, || "is needed beside listen.tls_certificate".to_owned());
+        check.that("listen.tls_certificate", certificate || !key, || "is needed beside listen.tls_key".to_owned());
+    }
+
+    fn check_store(&self, check: &mut Check) {
+        let store = &self.store;
+        check.size("store.cache", store.cache, MIB, u64::MAX);
+        check.size("store.memtable", store.memtable, 64 * 1024, u64::from(u32::MAX));
+        check.size("store.memtable_total", store.memtable_total, store.memtable.0, u64::MAX);
+        check.size("store.journal", store.journal, 64 * MIB, u64::MAX);
+        check.range("store.workers", store.workers, 1, 256);
+        check.range("store.max_tables", store.max_tables, 1, 1_000_000);
+        check.that("store.data", !store.data.as_os_str().is_empty(), || "names no directory".to_owned());
+    }
+
+    fn check_limits(&self, check: &mut Check) {
+        let limits = &self.limits;
+        check.size("limits.max_message", limits.max_message, 64 * 1024, 1 << 30);
+        check.size("limits.max_body", limits.max_body, 64 * 1024, 1 << 30);
+        check.range("limits.max_requests", limits.max_requests, 1, 1_000_000);
+        check.range("limits.max_connections", limits.max_connections, 1, 1_000_000);
+        check.range("limits.shutdown_grace", limits.shutdown_grace, Duration::ZERO, HOUR);
+    }
+
+    fn check_engine(&self, check: &mut Check) {
+        let engine = &self.engine;
+        let ms = Duration::from_millis;
+        check.size("engine.max_write_in_flight", engine.max_write_in_flight, MIB, 1 << 40);
+        check.size("engine.queue_size", engine.queue_size, 64 * 1024, 1 << 40);
+        check.range("engine.queue_events", engine.queue_events, 1, 1_000_000_000);
+        check.range("engine.max_reads_in_flight", engine.max_reads_in_flight, 1, 1_000_000);
+        check.range("engine.max_fan_out", engine.max_fan_out, 1, 4096);
+        check.range("engine.drain_timeout", engine.drain_timeout, Duration::ZERO, HOUR);
+        check.range("engine.refresh_interval", engine.refresh_interval, ms(10), HOUR);
+        check.range("engine.max_clock_skew", engine.max_clock_skew, Duration::ZERO, ms(60_000));
+        check.range("engine.lease", engine.lease, ms(1000), HOUR);
+        check.range("engine.lifecycle_interval", engine.lifecycle_interval, ms(100), HOUR);
+        check.range("engine.meta_timeout", engine.meta_timeout, ms(10), ms(600_000));
+    }
+}
+
+fn exposed(flag: &str, address: SocketAddr) -> String {
+    format!(
+        "{address} can be reached from other machines, and there is no authentication yet: anybody there could read, write \
+         and delete everything (TLS hides what is said, not who says it). Listen on 127.0.0.1, or, if the network is \
+         yours alone, say so: `anabranch serve {flag} {address} --insecure`, or `insecure = true` under `[listen]`"
+    )
+}
+
+#[derive(Default)]
+struct Check {
+    problems: Vec<Problem>,
+}
+
+impl Check {
+    fn that(&mut self, path: &'static str, holds: bool, reason: impl FnOnce() -> String) {
+        if !holds {
+            self.problems.push(Problem { path, reason: reason() });
+        }
+    }
+
+    fn range<T: Copy + PartialOrd + fmt::Debug>(&mut self, path: &'static str, value: T, least: T, most: T) {
+        self.that(path, least <= value && value <= most, || format!("{value:?} is not between {least:?} and {most:?}"));
+    }
+
+    fn size(&mut self, path: &'static str, value: ByteSize, least: u64, most: u64) {
+        self.that(path, value.0 >= least, || format!("{value} is too little; at least {} is needed", ByteSize(least)));
+        self.that(path, value.0 <= most, || format!("{value} is too much; at most {} is allowed", ByteSize(most)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_obey_the_rules() {
+        assert_eq!(Config::default().validate(), Ok(()));
+    }
+
+    #[test]
+    fn every_broken_rule_is_named() {
+        let text = "[listen]\ngrpc = \"0.0.0.0:7400\"\ntls_key = \"key.pem\"\n[store]\nmemtable = 1\nworkers = 0\n\
+                    [limits]\nmax_requests = 0\n[engine]\nlease = \"1ms\"\n";
+        let problems = Config::from_toml(text).unwrap().validate().unwrap_err();
+        let paths: Vec<&str> = problems.iter().map(|problem| problem.path).collect();
+        let expected = [
+            "listen.grpc",
+            "listen.tls_certificate",
+            "store.memtable",
+            "store.workers",
+            "limits.max_requests",
+            "engine.lease",
+        ];
+        assert_eq!(paths, expected);
+    }
+
+    #[test]
+    fn other_machines_are_let_in_only_when_told_so() {
+        for (address, open) in [
+            ("127.0.0.1:1", false),
+            ("127.9.9.9:1", false),
+            ("[::1]:1", false),
+            ("[::ffff:127.0.0.1]:1", false),
+            ("0.0.0.0:1", true),
+            ("[::]:1", true),
+            ("10.0.0.1:1", true),
+        ] {
+            let mut config = Config::default();
+            config.listen.grpc = address.parse().unwrap();
+            assert_eq!(config.validate().is_err(), open, "{address}");
+            config.listen.insecure = true;
+            assert_eq!(config.validate(), Ok(()), "{address}");
+        }
+        let mut config = Config::default();
+        config.listen.grpc = "0.0.0.0:7400".parse().unwrap();
+        insta::assert_snapshot!(config.validate().unwrap_err()[0], @"listen.grpc: 0.0.0.0:7400 can be reached from other machines, and there is no authentication yet: anybody there could read, write and delete everything (TLS hides what is said, not who says it). Listen on 127.0.0.1, or, if the network is yours alone, say so: `anabranch serve --grpc 0.0.0.0:7400 --insecure`, or `insecure = true` under `[listen]`");
+    }
+}

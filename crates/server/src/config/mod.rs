@@ -1,0 +1,219 @@
+//! The server's configuration: what a TOML file may say, with a default for everything. Environment and flags are the
+//! command line's to read; it hands them over by [`Config::set`].
+
+mod check;
+mod fields;
+mod section;
+mod size;
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+use anabranch_engine::EngineOptions;
+use anabranch_store_fjall::FjallOptions;
+use jiff::fmt::serde::unsigned_duration::friendly::compact;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+pub use check::Problem;
+pub use fields::Field;
+pub use size::ByteSize;
+
+use section::section;
+
+/// Everything that can be set. Unknown names are refused.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Where the server listens.
+    pub listen: Listen,
+    /// Where data lies, and how much memory and disk it may use.
+    pub store: Store,
+    /// How much is taken at once.
+    pub limits: Limits,
+    /// How the engine behaves, for all namespaces.
+    pub engine: Engine,
+    /// What is logged, and how.
+    pub log: Log,
+}
+
+section! {
+    /// Where the server listens.
+    Listen {
+        /// Address for gRPC; port 0 takes any free one.
+        grpc: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 7400)),
+        /// Address for HTTP/JSON, metrics and the pages; port 0 takes any free one.
+        http: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 7401)),
+        /// Allows addresses other than loopback, though anybody who reaches them can read, write and delete.
+        insecure: bool = false,
+        /// Certificates for TLS on both addresses, as a PEM file, the server's own first.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        tls_certificate: Option<PathBuf> = None,
+        /// The private key of the certificate, as a PEM file.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        tls_key: Option<PathBuf> = None,
+    }
+}
+
+section! {
+    /// Where data lies, and how much memory and disk it may use.
+    Store {
+        /// Directory of the embedded store; made when it isn't there.
+        data: PathBuf = PathBuf::from("./anabranch-data"),
+        /// Memory for blocks that were read.
+        cache: ByteSize = ByteSize(defaults::store().cache_bytes),
+        /// A table is flushed once this much of it is only in memory and in the journal.
+        memtable: ByteSize = ByteSize(defaults::store().memtable_bytes),
+        /// The same over all tables: past it the biggest are flushed early.
+        memtable_total: ByteSize = ByteSize(defaults::store().memtable_total_bytes),
+        /// Journals on disk may grow to this before tables are flushed to free them.
+        journal: ByteSize = ByteSize(defaults::store().journal_bytes),
+        /// Threads that flush and compact.
+        workers: usize = defaults::store().workers,
+        /// The most tables; each slice of each namespace is one.
+        max_tables: usize = defaults::store().max_tables,
+    }
+}
+
+section! {
+    /// How much is taken at once.
+    Limits {
+        /// The largest gRPC message that is taken.
+        max_message: ByteSize = ByteSize(8 << 20),
+        /// The largest HTTP body that is taken; JSON needs a third more than gRPC for the same values.
+        max_body: ByteSize = ByteSize(16 << 20),
+        /// Requests worked on at once; one more is refused with RESOURCE_EXHAUSTED.
+        max_requests: usize = 1024,
+        /// Connections open at once; one more waits.
+        max_connections: usize = 4096,
+        /// How long requests under way may take to finish when the server is stopped.
+        #[serde(with = "compact::required")]
+        shutdown_grace: Duration = Duration::from_secs(20),
+    }
+}
+
+section! {
+    /// How the engine behaves, for all namespaces.
+    Engine {
+        /// Bytes of synchronous writes in flight.
+        max_write_in_flight: ByteSize = ByteSize(defaults::engine().max_write_bytes_in_flight as u64),
+        /// Pages being read at once.
+        max_reads_in_flight: usize = defaults::engine().max_reads_in_flight,
+        /// Partitions of one read that are fetched at once, at most.
+        max_fan_out: usize = defaults::engine().max_fan_out,
+        /// Events that may wait in the queue of unsynced writes.
+        queue_events: usize = defaults::engine().queue_events,
+        /// Bytes that may wait in the queue of unsynced writes.
+        queue_size: ByteSize = ByteSize(defaults::engine().queue_bytes as u64),
+        /// How long stopping waits for the queue to be written.
+        #[serde(with = "compact::required")]
+        drain_timeout: Duration = defaults::engine().drain_timeout,
+        /// How often changes made by other servers are looked for, where a store is shared.
+        #[serde(with = "compact::required")]
+        refresh_interval: Duration = defaults::engine().refresh_interval,
+        /// How far the clocks of servers that share a store may differ.
+        #[serde(with = "compact::required")]
+        max_clock_skew: Duration = defaults::engine().max_clock_skew,
+        /// How long a worker may hold a lease.
+        #[serde(with = "compact::required")]
+        lease: Duration = defaults::engine().lease,
+        /// How often slices are made, closed and dropped.
+        #[serde(with = "compact::required")]
+        lifecycle_interval: Duration = defaults::engine().lifecycle_interval,
+        /// How long a call for metadata may take.
+        #[serde(with = "compact::required")]
+        meta_timeout: Duration = defaults::engine().meta_timeout,
+    }
+}
+
+section! {
+    /// What is logged, and how.
+    Log {
+        /// What is logged: error, warn, info, debug, trace, or by module as in `info,anabranch_engine=debug`.
+        level: String = "info".to_owned(),
+        /// `text` for people, `json` for programs.
+        format: LogFormat = LogFormat::Text,
+    }
+}
+
+/// The form of log lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One object a line, for programs.
+    Json,
+}
+
+/// What the store and the engine would do without a configuration.
+mod defaults {
+    pub(super) fn store() -> super::FjallOptions {
+        super::FjallOptions::default()
+    }
+
+    pub(super) fn engine() -> super::EngineOptions {
+        super::EngineOptions::default()
+    }
+}
+
+/// Why a configuration can't be read.
+#[derive(Debug, Error)]
+pub enum ConfigError {
+    /// The file isn't TOML, or says something that can't be set.
+    #[error("the configuration can't be read: {0}")]
+    Toml(#[from] toml::de::Error),
+    /// There is no such setting.
+    #[error("there is no setting `{path}`; `anabranch config` shows all")]
+    Unknown {
+        /// What was named.
+        path: String,
+    },
+    /// A setting can't have this value.
+    #[error("`{path}` can't be `{value}`: {reason}")]
+    Value {
+        /// Which setting.
+        path: String,
+        /// What it was to be.
+        value: String,
+        /// Why not.
+        reason: String,
+    },
+}
+
+impl Config {
+    /// Reads a TOML file's text. What it doesn't say keeps its default.
+    pub fn from_toml(text: &str) -> Result<Config, ConfigError> {
+        Ok(toml::from_str(text)?)
+    }
+
+    /// What the embedded store is opened with.
+    pub fn store_options(&self) -> FjallOptions {
+        FjallOptions {
+            cache_bytes: self.store.cache.0,
+            workers: self.store.workers,
+            journal_bytes: self.store.journal.0,
+            memtable_bytes: self.store.memtable.0,
+            memtable_total_bytes: self.store.memtable_total.0,
+            max_tables: self.store.max_tables,
+            ..FjallOptions::default()
+        }
+    }
+
+    /// What the engine is started with.
+    pub fn engine_options(&self) -> EngineOptions {
+        let engine = &self.engine;
+        EngineOptions {
+            refresh_interval: engine.refresh_interval,
+            max_clock_skew: engine.max_clock_skew,
+            lease: engine.lease,
+            lifecycle_interval: engine.lifecycle_interval,
+            meta_timeout: engine.meta_timeout,
+            max_write_bytes_in_flight: engine.max_write_in_flight.as_usize(),
+            queue_events: engine.queue_events,
+            queue_bytes: engine.queue_size.as_usize(),
+            drain_timeout: engine.drain_timeout,
+            max_reads_in_flight: engine.max_reads_in_flight,
+            max_fan_out: engine.max_fan_out,
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! gRPC: the services, health and reflection, as one router.
+
+mod namespace;
+pub(crate) mod status;
+mod time_series;
+
+use std::sync::Arc;
+
+use anabranch_api::v1::{
+    namespace_service_server::NamespaceServiceServer, time_series_service_server::TimeSeriesServiceServer,
+};
+use anabranch_runtime::Env;
+use axum::{
+    Router,
+    extract::{Request, State},
+    http::{StatusCode, Version},
+    middleware::{Next, from_fn_with_state},
+    response::{IntoResponse, Response},
+};
+use tonic::{server::NamedService, service::Routes};
+use tonic_health::{ServingStatus, server::HealthReporter};
+
+use crate::{
+    failure::Failure,
+    limits::{Gate, pass},
+    operations::Operations,
+};
+
+/// The services of our own, behind the generated code.
+struct Services(Arc<Operations>);
+
+type TimeSeries = TimeSeriesServiceServer<Services>;
+type Namespaces = NamespaceServiceServer<Services>;
+
+/// Whose health is told: the server as a whole, and each service.
+const WATCHED: [&str; 3] = ["", TimeSeries::NAME, Namespaces::NAME];
+
+/// All services, with the reporter of their health.
+pub(crate) fn router(
+    operations: &Arc<Operations>,
+    gate: Gate,
+    max_message_bytes: usize,
+    http_hint: String,
+) -> Result<(Router, HealthReporter), tonic_reflection::server::Error> {
+    let (reporter, health) = tonic_health::server::health_reporter();
+    let series = TimeSeries::new(Services(operations.clone())).max_decoding_message_size(max_message_bytes);
+    let namespaces = Namespaces::new(Services(operations.clone())).max_decoding_message_size(max_message_bytes);
+    let routes = Routes::new(series)
+        .add_service(namespaces)
+        .add_service(health)
+        .add_service(reflection().build_v1()?)
+        .add_service(reflection().build_v1alpha()?);
+    let router = routes
+        .prepare()
+        .into_axum_router()
+        .layer(from_fn_with_state(gate, pass))
+        .layer(from_fn_with_state(Arc::<str>::from(http_hint), only_http2));
+    Ok((router, reporter))
+}
+
+/// Every message that may be sent or found in the details of an error, so that tools need no files.
+fn reflection<'a>() -> tonic_reflection::server::Builder<'a> {
+    tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(anabranch_api::FILE_DESCRIPTOR_SET)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
+}
+
+/// How gRPC tells of a failure outside of a service.
+pub(crate) fn refuse(failure: &Failure) -> Response {
+    status::status(failure.clone()).into_http()
+}
+
+/// A browser or `curl` that came to the wrong port learns so.
+async fn only_http2(State(hint): State<Arc<str>>, request: Request, next: Next) -> Response {
+    if request.version() == Version::HTTP_2 {
+        return next.run(request).await;
+    }
+    (StatusCode::HTTP_VERSION_NOT_SUPPORTED, format!("This port speaks gRPC over HTTP/2. {hint}\n")).into_response()
+}
+
+/// Tells everybody who asks whether requests are served.
+pub(crate) async fn report(reporter: &HealthReporter, serving: bool) {
+    let status = if serving { ServingStatus::Serving } else { ServingStatus::NotServing };
+    for service in WATCHED {
+        reporter.set_service_status(service, status).await;
+    }
+}
+
+/// Ends the streams of those who watch the health, after they have heard the last of it.
+pub(crate) async fn end_watches(mut reporter: HealthReporter, env: &Env, after: std::time::Duration) {
+    env.sleep(after).await;
+    for service in WATCHED {
+        reporter.clear_service_status(service).await;
+    }
+}

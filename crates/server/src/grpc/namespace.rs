@@ -1,0 +1,67 @@
+//! `NamespaceService`: the generated trait over [`Operations`](crate::operations::Operations).
+
+use std::future::ready;
+
+use anabranch_api::v1::{
+    Backfill, CloseBackfillRequest, CreateNamespaceRequest, DeleteNamespaceRequest, DeleteNamespaceResponse,
+    GetNamespaceRequest, ListBackfillsRequest, ListBackfillsResponse, ListNamespacesRequest, ListNamespacesResponse,
+    Namespace, OpenBackfillRequest, UpdateNamespaceRequest, namespace_service_server::NamespaceService,
+};
+use tonic::{Request, Response, Status, async_trait};
+
+use super::{Services, status::status};
+use crate::{observe::Protocol::Grpc, operations::Answer};
+
+impl Services {
+    async fn tracked<T>(
+        &self,
+        method: &'static str,
+        work: impl Future<Output = Answer<T>>,
+    ) -> Result<Response<T>, Status> {
+        self.0.observe.track(Grpc, method, work).await.map(Response::new).map_err(status)
+    }
+}
+
+#[async_trait]
+impl NamespaceService for Services {
+    async fn create_namespace(&self, request: Request<CreateNamespaceRequest>) -> Result<Response<Namespace>, Status> {
+        self.tracked("CreateNamespace", self.0.create_namespace(request.into_inner())).await
+    }
+
+    async fn get_namespace(&self, request: Request<GetNamespaceRequest>) -> Result<Response<Namespace>, Status> {
+        self.tracked("GetNamespace", ready(self.0.get_namespace(request.into_inner()))).await
+    }
+
+    async fn list_namespaces(
+        &self,
+        _: Request<ListNamespacesRequest>,
+    ) -> Result<Response<ListNamespacesResponse>, Status> {
+        self.tracked("ListNamespaces", ready(Ok(self.0.list_namespaces()))).await
+    }
+
+    async fn update_namespace(&self, request: Request<UpdateNamespaceRequest>) -> Result<Response<Namespace>, Status> {
+        self.tracked("UpdateNamespace", self.0.update_namespace(request.into_inner())).await
+    }
+
+    async fn delete_namespace(
+        &self,
+        request: Request<DeleteNamespaceRequest>,
+    ) -> Result<Response<DeleteNamespaceResponse>, Status> {
+        self.tracked("DeleteNamespace", self.0.delete_namespace(request.into_inner())).await
+    }
+
+    async fn open_backfill(&self, request: Request<OpenBackfillRequest>) -> Result<Response<Backfill>, Status> {
+        self.tracked("OpenBackfill", self.0.open_backfill(request.into_inner())).await
+    }
+
+    async fn close_backfill(&self, request: Request<CloseBackfillRequest>) -> Result<Response<Backfill>, Status> {
+        self.tracked("CloseBackfill", self.0.close_backfill(request.into_inner())).await
+    }
+
+    async fn list_backfills(
+        &self,
+        request: Request<ListBackfillsRequest>,
+    ) -> Result<Response<ListBackfillsResponse>, Status> {
+        self.tracked("ListBackfills", ready(self.0.list_backfills(request.get_ref()))).await
+    }
+}

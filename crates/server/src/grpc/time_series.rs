@@ -1,0 +1,58 @@
+//! `TimeSeriesService`: the generated trait over [`Operations`](crate::operations::Operations).
+
+use anabranch_api::v1::{
+    ReadEventRecordsRequest, ReadEventRecordsResponse, WriteEventRecordsRequest, WriteEventRecordsResponse,
+    WriteEventRecordsSyncResponse, time_series_service_server::TimeSeriesService,
+};
+use futures_util::{StreamExt, stream::BoxStream};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, async_trait};
+
+use super::{Services, status::status};
+use crate::{
+    limits::{Permit, timeout},
+    observe::Protocol::Grpc,
+};
+
+#[async_trait]
+impl TimeSeriesService for Services {
+    async fn write_event_records_sync(
+        &self,
+        request: Request<WriteEventRecordsRequest>,
+    ) -> Result<Response<WriteEventRecordsSyncResponse>, Status> {
+        let timeout = timeout(request.metadata().as_ref());
+        let work = self.0.write_sync(request.into_inner(), timeout);
+        self.0.observe.track(Grpc, "WriteEventRecordsSync", work).await.map(Response::new).map_err(status)
+    }
+
+    async fn write_event_records(
+        &self,
+        request: Request<WriteEventRecordsRequest>,
+    ) -> Result<Response<WriteEventRecordsResponse>, Status> {
+        let timeout = timeout(request.metadata().as_ref());
+        let work = self.0.write(request.into_inner(), timeout);
+        self.0.observe.track(Grpc, "WriteEventRecords", work).await.map(Response::new).map_err(status)
+    }
+
+    async fn read_event_records(
+        &self,
+        request: Request<ReadEventRecordsRequest>,
+    ) -> Result<Response<ReadEventRecordsResponse>, Status> {
+        let timeout = timeout(request.metadata().as_ref());
+        let work = self.0.read(request.into_inner(), timeout);
+        self.0.observe.track(Grpc, "ReadEventRecords", work).await.map(Response::new).map_err(status)
+    }
+
+    type StreamEventRecordsStream = BoxStream<'static, Result<ReadEventRecordsResponse, Status>>;
+
+    async fn stream_event_records(
+        &self,
+        mut request: Request<ReadEventRecordsRequest>,
+    ) -> Result<Response<Self::StreamEventRecordsStream>, Status> {
+        let timeout = timeout(request.metadata().as_ref());
+        let permit = request.extensions_mut().remove::<Permit>();
+        let pages = self.0.stream(Grpc, request.into_inner(), timeout, permit);
+        let pages = ReceiverStream::new(pages).map(|page| page.map_err(status));
+        Ok(Response::new(pages.boxed()))
+    }
+}

@@ -1,0 +1,101 @@
+//! Routes of events: writes, pages, and a history as lines of JSON.
+
+use std::{convert::Infallible, sync::Arc};
+
+use anabranch_api::v1::{ReadEventRecordsRequest, WriteEventRecordsRequest};
+use axum::{
+    body::Body,
+    extract::{Request, State},
+    http::header,
+    response::{IntoResponse, Response},
+};
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
+use serde::Serialize;
+use tokio_stream::wrappers::ReceiverStream;
+
+use super::{
+    Http, errors,
+    message::{InPath, fill, timeout},
+    refuse,
+};
+use crate::{failure::Failure, limits::Permit, observe::Protocol, operations::Answer};
+
+pub(super) async fn write_sync(
+    State(http): State<Arc<Http>>,
+    InPath(namespace): InPath<String>,
+    request: Request,
+) -> Response {
+    let timeout = timeout(&request);
+    let work = async {
+        let mut message: WriteEventRecordsRequest = http.message(request).await?;
+        fill(&mut message.namespace, "namespace", namespace)?;
+        http.operations.write_sync(message, timeout).await
+    };
+    http.answer("WriteEventRecordsSync", work).await
+}
+
+pub(super) async fn write(
+    State(http): State<Arc<Http>>,
+    InPath(namespace): InPath<String>,
+    request: Request,
+) -> Response {
+    let timeout = timeout(&request);
+    let work = async {
+        let mut message: WriteEventRecordsRequest = http.message(request).await?;
+        fill(&mut message.namespace, "namespace", namespace)?;
+        http.operations.write(message, timeout).await
+    };
+    http.answer("WriteEventRecords", work).await
+}
+
+pub(super) async fn read(
+    State(http): State<Arc<Http>>,
+    InPath(namespace): InPath<String>,
+    request: Request,
+) -> Response {
+    let timeout = timeout(&request);
+    let work = async {
+        let mut message: ReadEventRecordsRequest = http.message(request).await?;
+        fill(&mut message.namespace, "namespace", namespace)?;
+        http.operations.read(message, timeout).await
+    };
+    http.answer("ReadEventRecords", work).await
+}
+
+/// A history as lines of JSON, one page each. A failure of the first page is an ordinary one; a later one is the last line.
+pub(super) async fn stream(
+    State(http): State<Arc<Http>>,
+    InPath(namespace): InPath<String>,
+    mut request: Request,
+) -> Response {
+    let timeout = timeout(&request);
+    let permit = request.extensions_mut().remove::<Permit>();
+    let message = async {
+        let mut message: ReadEventRecordsRequest = http.message(request).await?;
+        fill(&mut message.namespace, "namespace", namespace)?;
+        Ok(message)
+    };
+    let message = match message.await {
+        Ok(message) => message,
+        Err(failure) => {
+            let failed = async { Err::<(), Failure>(failure) };
+            return http.answer("StreamEventRecords", failed).await;
+        }
+    };
+    let mut pages = ReceiverStream::new(http.operations.stream(Protocol::Http, message, timeout, permit));
+    let first = match pages.next().await {
+        Some(Err(failure)) => return refuse(&failure),
+        first => first,
+    };
+    let lines = stream::iter(first).chain(pages).map(|page| Ok::<Bytes, Infallible>(line(page)));
+    ([(header::CONTENT_TYPE, "application/x-ndjson")], Body::from_stream(lines)).into_response()
+}
+
+fn line(page: Answer<impl Serialize>) -> Bytes {
+    let unwritable = |error: serde_json::Error| Failure::internal(format!("a page has no JSON form: {error}"));
+    let written = page.and_then(|page| serde_json::to_vec(&page).map_err(unwritable));
+    let mut line = written.unwrap_or_else(|failure| errors::body(&failure).into_bytes());
+    line.push(b'\n');
+    line.into()
+}

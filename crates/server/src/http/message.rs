@@ -1,0 +1,104 @@
+//! Messages out of requests: the JSON body, and the fields that stand in the path.
+
+use std::time::Duration;
+
+use anabranch_api::json::{self, JsonError};
+use axum::{
+    body::Body,
+    extract::{FromRequestParts, Path, Request},
+    http::{StatusCode, header, request::Parts},
+    response::{IntoResponse, Response},
+};
+use bytes::Bytes;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde::{Serialize, de::DeserializeOwned};
+use tonic::Code;
+
+use super::{Http, errors};
+use crate::{failure::Failure, limits};
+
+/// How long a client may take to send a body.
+const BODY_TIMEOUT: Duration = Duration::from_secs(60);
+/// The reason of the one failure whose status isn't the twin of its code.
+pub(super) const TOO_LARGE: &str = "BODY_TOO_LARGE";
+
+impl Http {
+    /// The message of a body. No body is an empty message: all that is needed may stand in the path. What the content is
+    /// said to be doesn't matter.
+    pub(super) async fn message<M>(&self, request: Request) -> Result<M, Failure>
+    where
+        M: prost::Message + prost::Name + DeserializeOwned + Default,
+    {
+        let body = self.body(request.into_body()).await?;
+        if body.iter().all(u8::is_ascii_whitespace) {
+            return Ok(M::default());
+        }
+        json::from_slice(&body).map_err(|error| match error {
+            JsonError::Field { path, reason } => Failure::invalid(path, reason),
+            JsonError::Text { .. } => Failure::new(Code::InvalidArgument, "INVALID_JSON", error.to_string()),
+        })
+    }
+
+    async fn body(&self, body: Body) -> Result<Bytes, Failure> {
+        let most = self.max_body_bytes;
+        let read = Limited::new(body, most).collect();
+        match self.operations.env.timeout(BODY_TIMEOUT, read).await {
+            Ok(Ok(body)) => Ok(body.to_bytes()),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => {
+                let message = format!("the body is longer than {most} bytes; send fewer events at once, or use gRPC");
+                Err(Failure::new(Code::OutOfRange, TOO_LARGE, message))
+            }
+            Ok(Err(error)) => {
+                let message = format!("the body could not be read: {error}");
+                Err(Failure::new(Code::InvalidArgument, "BROKEN_BODY", message))
+            }
+            Err(_) => {
+                let message = format!("the body did not arrive within {BODY_TIMEOUT:?}");
+                Err(Failure::new(Code::DeadlineExceeded, "SLOW_BODY", message))
+            }
+        }
+    }
+}
+
+/// Puts what stands in the path into its field; a body that says otherwise is refused.
+pub(super) fn fill(field: &mut String, name: &'static str, in_path: String) -> Result<(), Failure> {
+    if field.is_empty() || *field == in_path {
+        *field = in_path;
+        return Ok(());
+    }
+    Err(Failure::invalid(name, format!("the body says `{field}` and the path `{in_path}`; leave it out of the body")))
+}
+
+/// How long the client will wait, if it says so as gRPC does.
+pub(super) fn timeout(request: &Request) -> Option<Duration> {
+    limits::timeout(request.headers())
+}
+
+/// An answer.
+pub(super) fn json(message: &impl Serialize) -> Response {
+    match serde_json::to_vec(message) {
+        Ok(body) => ([(header::CONTENT_TYPE, "application/json")], body).into_response(),
+        Err(error) => errors::response(&Failure::internal(format!("the answer has no JSON form: {error}"))),
+    }
+}
+
+/// Parameters of the path, decoded.
+pub(super) struct InPath<T>(pub(super) T);
+
+impl<T, S> FromRequestParts<S> for InPath<T>
+where
+    T: DeserializeOwned + Send,
+    S: Send + Sync,
+{
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Response> {
+        match Path::from_request_parts(parts, state).await {
+            Ok(Path(found)) => Ok(InPath(found)),
+            Err(error) => {
+                let failure = Failure::new(Code::InvalidArgument, "INVALID_PATH", error.body_text());
+                Err(errors::with_status(StatusCode::BAD_REQUEST, &failure))
+            }
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! HTTP: the same messages as JSON, and the pages for people and for those who look after the server.
+
+mod errors;
+mod events;
+mod message;
+mod namespaces;
+mod origin;
+mod pages;
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    http::StatusCode,
+    middleware::{from_fn, from_fn_with_state},
+    response::Response,
+    routing::{get, post},
+};
+
+use crate::{
+    failure::Failure,
+    limits::{Gate, pass},
+    observe::Protocol,
+    operations::{Answer, Operations},
+};
+
+/// What every handler sees.
+pub(crate) struct Http {
+    pub(crate) operations: Arc<Operations>,
+    pub(crate) max_body_bytes: usize,
+}
+
+impl Http {
+    /// Counts a request, and answers with its message or its failure.
+    async fn answer<T: serde::Serialize>(
+        &self,
+        method: &'static str,
+        work: impl Future<Output = Answer<T>>,
+    ) -> Response {
+        let answer = self.operations.observe.track(Protocol::Http, method, work).await;
+        answer.map_or_else(|failure| refuse(&failure), |message| message::json(&message))
+    }
+}
+
+/// The routes, as the OpenAPI document lists them.
+pub(crate) fn router(http: Http, gate: Gate) -> Router {
+    Router::new()
+        .route("/v1/namespaces", get(namespaces::list).post(namespaces::create))
+        .route("/v1/namespaces/{namespace}", get(namespaces::show).patch(namespaces::update).delete(namespaces::delete))
+        .route("/v1/namespaces/{namespace}/backfills", get(namespaces::list_backfills).post(namespaces::open_backfill))
+        // `{id}:close`: the verb is part of the segment.
+        .route("/v1/namespaces/{namespace}/backfills/{id}", post(namespaces::close_backfill))
+        .route("/v1/namespaces/{namespace}/events:writeSync", post(events::write_sync))
+        .route("/v1/namespaces/{namespace}/events:write", post(events::write))
+        .route("/v1/namespaces/{namespace}/events:read", post(events::read))
+        .route("/v1/namespaces/{namespace}/events:stream", post(events::stream))
+        .route("/healthz", get(pages::health))
+        .route("/readyz", get(pages::readiness))
+        .route("/metrics", get(pages::metrics))
+        .route("/openapi.json", get(pages::openapi))
+        .route("/docs", get(pages::docs))
+        .route("/", get(pages::index))
+        .fallback(errors::no_such_route)
+        .method_not_allowed_fallback(errors::wrong_method)
+        .with_state(Arc::new(http))
+        .layer(from_fn_with_state(gate, pass))
+        .layer(from_fn(origin::only_own_pages))
+}
+
+/// How HTTP tells of a failure.
+pub(crate) fn refuse(failure: &Failure) -> Response {
+    match failure.reason {
+        message::TOO_LARGE => errors::with_status(StatusCode::PAYLOAD_TOO_LARGE, failure),
+        _ => errors::response(failure),
+    }
+}

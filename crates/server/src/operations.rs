@@ -1,0 +1,209 @@
+//! Every rpc once, whoever asks: a message in, a message or a failure out. Both protocols are thin layers over this.
+
+use std::{
+    panic::AssertUnwindSafe,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use anabranch_api::v1;
+use anabranch_engine::{Engine, EngineError, ReadRequest, error::bad_namespace_name};
+use anabranch_model::{NamespaceConfig, NamespaceName};
+use anabranch_runtime::Env;
+use futures_util::FutureExt;
+use tokio::sync::mpsc;
+use tonic::Code;
+
+use crate::{
+    convert::{
+        config::ConfigPatch,
+        duration,
+        events::write_request,
+        namespaces::{backfill_message, backfill_request, namespace_message},
+        reads::{read_request, read_response},
+    },
+    failure::Failure,
+    limits::Permit,
+    observe::{Observe, Protocol},
+};
+
+/// Pages read ahead of a slow reader of a stream.
+const READ_AHEAD: usize = 1;
+
+/// What a request answers.
+pub(crate) type Answer<T> = Result<T, Failure>;
+/// Pages of a stream.
+pub(crate) type Pages = mpsc::Receiver<Answer<v1::ReadEventRecordsResponse>>;
+
+/// The engine as messages see it.
+pub(crate) struct Operations {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) env: Env,
+    pub(crate) observe: Arc<Observe>,
+    /// Set when the server is told to stop: it isn't ready any more, though what is under way goes on.
+    pub(crate) stopping: AtomicBool,
+}
+
+impl Operations {
+    /// Whether requests are taken, or why not.
+    pub(crate) fn check_ready(&self) -> Result<(), EngineError> {
+        if self.stopping.load(Ordering::Acquire) {
+            return Err(EngineError::NotServing { reason: "this server is shutting down".to_owned() });
+        }
+        self.engine.check_ready()
+    }
+
+    pub(crate) async fn write_sync(
+        &self,
+        message: v1::WriteEventRecordsRequest,
+        timeout: Option<Duration>,
+    ) -> Answer<v1::WriteEventRecordsSyncResponse> {
+        let begun = self.env.monotonic();
+        let namespace = message.namespace.clone();
+        let receipt = self.engine.write_sync(write_request(message, timeout)).await?;
+        let context = v1::ResponseContext { namespace, time_taken: self.since(begun), ..Default::default() };
+        Ok(v1::WriteEventRecordsSyncResponse { events_stored: count(receipt.events), response_context: Some(context) })
+    }
+
+    pub(crate) async fn write(
+        &self,
+        message: v1::WriteEventRecordsRequest,
+        timeout: Option<Duration>,
+    ) -> Answer<v1::WriteEventRecordsResponse> {
+        let events = self.engine.write_queued(write_request(message, timeout)).await?;
+        Ok(v1::WriteEventRecordsResponse { events_queued: count(events) })
+    }
+
+    pub(crate) async fn read(
+        &self,
+        message: v1::ReadEventRecordsRequest,
+        timeout: Option<Duration>,
+    ) -> Answer<v1::ReadEventRecordsResponse> {
+        self.page(read_request(message, timeout)?).await
+    }
+
+    async fn page(&self, request: ReadRequest) -> Answer<v1::ReadEventRecordsResponse> {
+        let begun = self.env.monotonic();
+        let (namespace, series) = (request.namespace.clone(), request.series.clone());
+        let page = self.engine.read(request).await?;
+        let took = self.env.monotonic().saturating_sub(begun);
+        Ok(read_response(page, namespace, &series, took))
+    }
+
+    /// Reads a history page after page, a little ahead of whoever takes them. Ends when nobody does any more.
+    pub(crate) fn stream(
+        self: &Arc<Self>,
+        protocol: Protocol,
+        message: v1::ReadEventRecordsRequest,
+        timeout: Option<Duration>,
+        permit: Option<Permit>,
+    ) -> Pages {
+        let (sender, pages) = mpsc::channel(READ_AHEAD);
+        let this = self.clone();
+        self.env.spawn(async move {
+            let _permit = permit;
+            let scan = AssertUnwindSafe(Box::pin(this.scan(message, timeout, &sender))).catch_unwind();
+            let guarded = async {
+                scan.await.unwrap_or_else(|_| {
+                    this.observe.panics.inc();
+                    Err(Failure::internal("the server failed while reading; its log has more"))
+                })
+            };
+            // A stream that ended by a failure must not look complete.
+            if let Err(failure) = this.observe.track(protocol, "StreamEventRecords", guarded).await {
+                let _ = sender.send(Err(failure)).await;
+            }
+        });
+        pages
+    }
+
+    async fn scan(
+        &self,
+        message: v1::ReadEventRecordsRequest,
+        timeout: Option<Duration>,
+        sender: &mpsc::Sender<Answer<v1::ReadEventRecordsResponse>>,
+    ) -> Answer<()> {
+        let deadline = timeout.map(|timeout| self.env.monotonic() + timeout);
+        let mut request = read_request(message, timeout)?;
+        loop {
+            if let Some(deadline) = deadline {
+                let left = deadline.saturating_sub(self.env.monotonic());
+                if left.is_zero() {
+                    let message = "the time for the stream ran out; go on with the token of the last page";
+                    return Err(Failure::new(Code::DeadlineExceeded, "DEADLINE_EXCEEDED", message));
+                }
+                request.timeout = Some(left);
+            }
+            let page = self.page(request.clone()).await?;
+            request.page_token.clone_from(&page.next_page_token);
+            if sender.send(Ok(page)).await.is_err() || request.page_token.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    pub(crate) async fn create_namespace(&self, message: v1::CreateNamespaceRequest) -> Answer<v1::Namespace> {
+        let name = NamespaceName::new(message.name).map_err(|error| bad_namespace_name(&error))?;
+        let patch = ConfigPatch::new(message.config.unwrap_or_default(), &[])?;
+        let mut config = NamespaceConfig::default();
+        patch.apply(&mut config, self.engine.now());
+        let record = self.engine.create_namespace(name.clone(), config).await?;
+        Ok(namespace_message(name.into(), &record, self.engine.now()))
+    }
+
+    pub(crate) fn get_namespace(&self, message: v1::GetNamespaceRequest) -> Answer<v1::Namespace> {
+        let record = self.engine.namespace(&message.name)?;
+        Ok(namespace_message(message.name, &record, self.engine.now()))
+    }
+
+    pub(crate) fn list_namespaces(&self) -> v1::ListNamespacesResponse {
+        let now = self.engine.now();
+        let namespaces = self.engine.namespaces().into_iter();
+        let namespaces = namespaces.map(|(name, record)| namespace_message(name.into(), &record, now)).collect();
+        v1::ListNamespacesResponse { namespaces }
+    }
+
+    pub(crate) async fn update_namespace(&self, message: v1::UpdateNamespaceRequest) -> Answer<v1::Namespace> {
+        let patch = ConfigPatch::new(message.config.unwrap_or_default(), &message.clear)?;
+        let now = self.engine.now();
+        let record = self.engine.update_namespace(&message.name, |config| patch.apply(config, now)).await?;
+        Ok(namespace_message(message.name, &record, self.engine.now()))
+    }
+
+    pub(crate) async fn delete_namespace(
+        &self,
+        message: v1::DeleteNamespaceRequest,
+    ) -> Answer<v1::DeleteNamespaceResponse> {
+        self.engine.delete_namespace(&message.name, &message.confirm).await?;
+        Ok(v1::DeleteNamespaceResponse {})
+    }
+
+    pub(crate) async fn open_backfill(&self, message: v1::OpenBackfillRequest) -> Answer<v1::Backfill> {
+        let (interval, expire_after) = backfill_request(&message)?;
+        let opened = self.engine.open_backfill(&message.namespace, interval, expire_after, &message.reason).await?;
+        Ok(backfill_message(&opened, self.engine.now()))
+    }
+
+    pub(crate) async fn close_backfill(&self, message: v1::CloseBackfillRequest) -> Answer<v1::Backfill> {
+        let closed = self.engine.close_backfill(&message.namespace, &message.id).await?;
+        Ok(backfill_message(&closed, self.engine.now()))
+    }
+
+    pub(crate) fn list_backfills(&self, message: &v1::ListBackfillsRequest) -> Answer<v1::ListBackfillsResponse> {
+        let now = self.engine.now();
+        let backfills = self.engine.backfills(&message.namespace)?;
+        let backfills = backfills.iter().map(|backfill| backfill_message(backfill, now)).collect();
+        Ok(v1::ListBackfillsResponse { backfills })
+    }
+
+    fn since(&self, begun: Duration) -> Option<anabranch_api::wkt::Duration> {
+        duration(self.env.monotonic().saturating_sub(begun))
+    }
+}
+
+fn count(events: usize) -> u32 {
+    u32::try_from(events).unwrap_or(u32::MAX)
+}

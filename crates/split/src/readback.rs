@@ -1,0 +1,90 @@
+//! Reads a piece back from the store, block by block, and adds up what it holds. Nothing of what was written is trusted.
+
+use anabranch_model::{Checksum, Interval, Position, Row};
+use anabranch_store::{After, Direction, Scan, ScanSpan, StoreError, block::Block};
+
+use crate::{
+    SplitError,
+    record::{Generation, Piece, Stored, WidePartition},
+    work::Work,
+};
+
+/// What a piece holds.
+pub(crate) struct Found {
+    /// Its rows, whether packed or not.
+    pub(crate) content: Checksum,
+    /// What they take.
+    pub(crate) stored: Stored,
+}
+
+/// Reads all of a piece. Every row must lie inside the piece's bounds and below the one before.
+pub(crate) async fn read_back(
+    work: &Work,
+    partition: &WidePartition,
+    generation: Generation,
+    piece: &Piece,
+) -> Result<Found, SplitError> {
+    let mut found = Found { content: Checksum::default(), stored: Stored::default() };
+    let mut last: Option<Row> = None;
+    let mut scan = Scan {
+        table: generation.table(&partition.namespace, &partition.time_slice),
+        partition: partition.piece(piece.ordinal),
+        span: ScanSpan::Interval { interval: Interval::ALL, after: None },
+        direction: Direction::Forward,
+        max_rows: usize::MAX,
+        max_bytes: work.options.fetch_bytes,
+        timeout: work.options.call_timeout,
+    };
+    loop {
+        let page = match work.env.timeout(scan.timeout, work.store.scan(&scan)).await {
+            Ok(page) => page?,
+            Err(_) => return Err(StoreError::Unavailable { reason: "a scan timed out".to_owned() }.into()),
+        };
+        let mut bytes = 0;
+        let after = page.rows.last().map(|row| After::Row(row.key()));
+        for row in page.rows {
+            bytes += row.bytes() as u64;
+            found.stored.rows += 1;
+            found.stored.bytes += row.bytes() as u64;
+            if !row.item.key.is_block() {
+                add(&mut found.content, partition, piece, &mut last, row)?;
+                continue;
+            }
+            let block = Block::open(&row).map_err(|error| damaged(piece, &row.position, &error))?;
+            let rows = block.rows(0..block.row_count(), Direction::Forward);
+            for row in rows.map_err(|error| damaged(piece, &row.position, &error))? {
+                add(&mut found.content, partition, piece, &mut last, row)?;
+            }
+        }
+        work.pace(bytes).await;
+        match after {
+            Some(after) if page.more => scan.span = ScanSpan::Interval { interval: Interval::ALL, after: Some(after) },
+            _ => return Ok(found),
+        }
+    }
+}
+
+fn add(
+    content: &mut Checksum,
+    partition: &WidePartition,
+    piece: &Piece,
+    last: &mut Option<Row>,
+    row: Row,
+) -> Result<(), SplitError> {
+    let inside = piece.oldest <= row.position && row.position <= piece.newest;
+    let below = last.as_ref().is_none_or(|last| {
+        row.position < last.position || (row.position == last.position && row.item.key > last.item.key)
+    });
+    if !inside || !below {
+        let reason = format!("piece {} holds a row at {:?} that doesn't belong there", piece.ordinal, row.position);
+        return Err(SplitError::Mismatch { reason });
+    }
+    content.add(&partition.time_series_id, &row);
+    *last = Some(row);
+    Ok(())
+}
+
+fn damaged(piece: &Piece, position: &Position, error: &dyn std::fmt::Display) -> SplitError {
+    let reason = format!("the block of piece {} at {position:?} can't be read: {error}", piece.ordinal);
+    SplitError::Mismatch { reason }
+}

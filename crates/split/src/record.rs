@@ -1,0 +1,369 @@
+//! The record of how one wide partition is served: the segments that reads may use, and the state of the next one.
+//!
+//! Reads look only at [`WideRow::served`]. Completing a segment appends to it; nothing but invalidation takes one away.
+
+use std::time::Duration;
+
+use anabranch_model::{
+    Checksum, EventBucket, Interval, NamespaceName, PartitionKey, Position, TableName, TimeBucket, TimeSeriesId,
+    Timestamp,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::form::Form;
+
+/// The most pieces of one segment.
+pub const MAX_PIECES: usize = 1024;
+/// The most generations of one slice.
+pub const MAX_GENERATIONS: u32 = 8;
+/// Event buckets of pieces are `original × stride + ordinal`.
+pub const STRIDE: u32 = 1 << 20;
+
+/// Rises with every change of ownership.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Epoch(pub u64);
+
+/// Another plan or source goes to the next generation's table, never over an older one's pieces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Generation(pub u32);
+
+impl Generation {
+    /// The first.
+    pub const FIRST: Generation = Generation(1);
+
+    /// The one after.
+    #[must_use]
+    pub fn next(self) -> Generation {
+        Generation(self.0 + 1)
+    }
+
+    /// The table that pieces of a slice's table go to: `wide_data_20260328_1`.
+    pub fn table(self, namespace: &NamespaceName, time_slice: &str) -> TableName {
+        TableName { namespace: namespace.clone(), table: format!("wide_{time_slice}_{}", self.0) }
+    }
+}
+
+/// Names a partition among all.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct WidePartition {
+    /// In which namespace.
+    pub namespace: NamespaceName,
+    /// The slice's table: `data_20260328`.
+    pub time_slice: String,
+    /// Whose history.
+    pub time_series_id: TimeSeriesId,
+    /// Which span of the slice.
+    pub time_bucket: u32,
+    /// Which of the span's buckets.
+    pub event_bucket: u32,
+}
+
+impl WidePartition {
+    /// A partition of a slice.
+    pub fn new(namespace: NamespaceName, time_slice: String, partition: PartitionKey) -> Self {
+        WidePartition {
+            namespace,
+            time_slice,
+            time_series_id: partition.series,
+            time_bucket: partition.time_bucket.0,
+            event_bucket: partition.event_bucket.0,
+        }
+    }
+
+    /// Its key in the original's table.
+    pub fn key(&self) -> PartitionKey {
+        PartitionKey {
+            series: self.time_series_id.clone(),
+            time_bucket: TimeBucket(self.time_bucket),
+            event_bucket: EventBucket(self.event_bucket),
+        }
+    }
+
+    /// The original's table.
+    pub fn table(&self) -> TableName {
+        TableName { namespace: self.namespace.clone(), table: self.time_slice.clone() }
+    }
+
+    /// The partition of a piece. No two plans share one (S7): ordinals count on within a generation, and another plan after a
+    /// failure goes to another generation.
+    pub fn piece(&self, ordinal: u32) -> PartitionKey {
+        PartitionKey { event_bucket: EventBucket(self.event_bucket * STRIDE + ordinal), ..self.key() }
+    }
+}
+
+/// The record of one wide partition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WideRow {
+    /// Which.
+    pub partition: WidePartition,
+    /// Rises each time the lease is taken (S4).
+    pub epoch: Epoch,
+    /// Who works on it.
+    pub lease: Option<Lease>,
+    /// Of the last change: tells its maker whether it was done, after an answer was lost.
+    pub nonce: u64,
+    /// Segments that reads may use, oldest first; each begins where the one before ends.
+    pub served: Vec<Segment>,
+    /// Of the next segment.
+    pub state: State,
+    /// How often the next segment was tried.
+    pub attempts: u32,
+    /// Where the next segment's pieces go.
+    pub generation: Generation,
+    /// The first ordinal that no piece of this generation has.
+    pub next_ordinal: u32,
+    /// When it last changed.
+    pub updated: Timestamp,
+}
+
+/// Who works on a record, and until when others keep away. Only for liveness: what makes it safe is the epoch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lease {
+    /// A worker.
+    pub worker: String,
+    /// Until when, by the worker's clock.
+    pub until: Timestamp,
+}
+
+/// The state of the next segment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE", tag = "name", deny_unknown_fields)]
+pub enum State {
+    /// Somebody suspects that there is something to split.
+    Detected,
+    /// The span is being read and cut.
+    Planning(Draft),
+    /// The cuts are found.
+    Planned(Plan),
+    /// Rows are being copied into pieces.
+    Splitting(Copying),
+    /// Pieces are being read back and compared with the plan.
+    Verifying(Checking),
+    /// The segment is served.
+    Completed {
+        /// Since when.
+        at: Timestamp,
+    },
+    /// What is sealed is smaller than the threshold.
+    NotWide {
+        /// How big it is.
+        bytes: u64,
+        /// Up to where that was counted.
+        watermark: Timestamp,
+    },
+    /// An attempt failed; it will be tried again.
+    Failed(Failure),
+    /// Left for an operator.
+    Parked {
+        /// Why.
+        reason: String,
+    },
+    /// What was served is not used any more.
+    Invalidated {
+        /// Why.
+        reason: String,
+    },
+}
+
+impl State {
+    /// Its name, as in metrics and on the command line.
+    pub fn name(&self) -> &'static str {
+        match self {
+            State::Detected => "DETECTED",
+            State::Planning(_) => "PLANNING",
+            State::Planned(_) => "PLANNED",
+            State::Splitting(_) => "SPLITTING",
+            State::Verifying(_) => "VERIFYING",
+            State::Completed { .. } => "COMPLETED",
+            State::NotWide { .. } => "NOT_WIDE",
+            State::Failed(_) => "FAILED",
+            State::Parked { .. } => "PARKED",
+            State::Invalidated { .. } => "INVALIDATED",
+        }
+    }
+}
+
+/// What a segment will cover and how; fixed before its first row is read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Target {
+    /// `event_time`s that it covers. The end is the watermark: everything before it is sealed (S3).
+    pub span: Interval,
+    /// Where its pieces go.
+    pub generation: Generation,
+    /// How rows lie in pieces.
+    pub form: Form,
+    /// How big pieces should be.
+    pub target_piece_bytes: u64,
+    /// From how many bytes on it is worth it.
+    pub threshold_bytes: u64,
+    /// When work on it began.
+    pub begun: Timestamp,
+}
+
+/// A plan in the making.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Draft {
+    /// What is planned.
+    pub target: Target,
+    /// Pieces that are cut, newest first; the last one still grows.
+    pub pieces: Vec<Piece>,
+    /// Raised from the target's when there would be too many pieces.
+    pub piece_bytes: u64,
+}
+
+/// What each piece must hold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// What is planned.
+    pub target: Target,
+    /// Newest first.
+    pub pieces: Vec<Piece>,
+}
+
+/// Rows on their way into pieces.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Copying {
+    /// What is copied.
+    pub plan: Plan,
+    /// Everything up to here (in table order) is in its piece.
+    pub copied: Option<Position>,
+    /// Bytes copied.
+    pub bytes: u64,
+}
+
+/// Pieces being read back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Checking {
+    /// What must be there.
+    pub plan: Plan,
+    /// How many pieces are proven.
+    pub proven: usize,
+    /// What the proven ones take in the store.
+    pub stored: Stored,
+}
+
+/// A failed attempt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Failure {
+    /// Why.
+    pub reason: String,
+    /// When it may be tried again.
+    pub retry_after: Timestamp,
+    /// Where to go on: the state that failed, or planning anew.
+    pub resume: Box<State>,
+}
+
+/// One target partition of a segment: consecutive events, and what must be read back from it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Piece {
+    /// Its number within the generation.
+    pub ordinal: u32,
+    /// Its first event in table order.
+    pub newest: Position,
+    /// Its last event in table order.
+    pub oldest: Position,
+    /// Rows, bytes and sum of the rows that it must hold.
+    pub content: Content,
+}
+
+/// A checksum as it is stored: the sum in hex.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Content {
+    /// How many rows.
+    pub rows: u64,
+    /// How many bytes.
+    pub bytes: u64,
+    /// Sum of the row hashes.
+    #[serde(with = "hex_sum")]
+    pub checksum: u128,
+}
+
+impl From<Checksum> for Content {
+    fn from(sum: Checksum) -> Self {
+        Content { rows: sum.rows, bytes: sum.bytes, checksum: sum.sum }
+    }
+}
+
+impl From<Content> for Checksum {
+    fn from(content: Content) -> Self {
+        Checksum { sum: content.checksum, rows: content.rows, bytes: content.bytes }
+    }
+}
+
+/// What something takes in the store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stored {
+    /// Rows of the store: a block is one.
+    pub rows: u64,
+    /// Bytes of keys, values and metadata.
+    pub bytes: u64,
+}
+
+/// A sealed, contiguous span of a partition that was copied and proven as one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Segment {
+    /// What it covers.
+    pub span: Interval,
+    /// Where its pieces are.
+    pub generation: Generation,
+    /// How rows lie in them.
+    pub form: Form,
+    /// Newest first.
+    pub pieces: Vec<Piece>,
+    /// What the rows are, in the original.
+    pub pre_split_data: Stored,
+    /// What the pieces take.
+    pub post_split_data: Stored,
+    /// How long it took from planning to being served.
+    pub took: Duration,
+    /// Since when it is served.
+    pub completed: Timestamp,
+}
+
+impl WideRow {
+    /// A new record: something was detected.
+    pub fn detected(partition: WidePartition, now: Timestamp) -> Self {
+        WideRow {
+            partition,
+            epoch: Epoch(0),
+            lease: None,
+            nonce: 0,
+            served: Vec::new(),
+            state: State::Detected,
+            attempts: 0,
+            generation: Generation::FIRST,
+            next_ordinal: 0,
+            updated: now,
+        }
+    }
+
+    /// Everything before this is served from pieces.
+    pub fn served_until(&self) -> Option<Timestamp> {
+        self.served.last().map(|segment| segment.span.end)
+    }
+}
+
+mod hex_sum {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<S: Serializer>(sum: &u128, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{sum:032x}"))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u128, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        u128::from_str_radix(&text, 16).map_err(D::Error::custom)
+    }
+}

@@ -1,0 +1,136 @@
+//! What every state of a split works with: the store, the records, limits and pace.
+
+use std::{sync::Arc, time::Duration};
+
+use anabranch_model::{Interval, Order, Timestamp};
+use anabranch_runtime::Env;
+use anabranch_store::{After, PartitionReader, ReadLimits, Store, StoreError};
+
+use crate::{
+    Records, SplitError,
+    form::Form,
+    record::{Lease, State, WideRow},
+    records::Loaded,
+};
+
+/// How a worker works.
+#[derive(Clone, Copy, Debug)]
+pub struct WorkOptions {
+    /// Bytes of the source between two checkpoints: after a crash not more is read again.
+    pub checkpoint_bytes: u64,
+    /// How long a lease lasts; every checkpoint renews it.
+    pub lease: Duration,
+    /// Bytes fetched from the store at once.
+    pub fetch_bytes: usize,
+    /// Bytes written to the store at once.
+    pub batch_bytes: usize,
+    /// How long one call of the store may take.
+    pub call_timeout: Duration,
+    /// After so many attempts a split is left for an operator.
+    pub max_attempts: u32,
+    /// How long to wait after the first failure; doubles with each.
+    pub first_retry: Duration,
+    /// The longest wait between two attempts.
+    pub longest_retry: Duration,
+    /// Bytes read and written per second, over all splits of this worker.
+    pub bytes_per_second: u64,
+}
+
+impl Default for WorkOptions {
+    fn default() -> Self {
+        WorkOptions {
+            checkpoint_bytes: 64 << 20,
+            lease: Duration::from_secs(30),
+            fetch_bytes: 1 << 20,
+            batch_bytes: 1 << 20,
+            call_timeout: Duration::from_secs(10),
+            max_attempts: 5,
+            first_retry: Duration::from_secs(5),
+            longest_retry: Duration::from_secs(600),
+            bytes_per_second: 256 << 20,
+        }
+    }
+}
+
+/// What is known of a partition's surroundings when work on it begins.
+#[derive(Clone, Copy, Debug)]
+pub struct Ground {
+    /// What the partition covers: its time bucket.
+    pub bucket: Interval,
+    /// Everything before this takes no write any more (S3): stored before this was handed out.
+    pub sealed_until: Timestamp,
+    /// From how many bytes on a partition is wide.
+    pub threshold_bytes: u64,
+    /// How big pieces should be.
+    pub target_piece_bytes: u64,
+    /// How rows lie in pieces.
+    pub form: Form,
+}
+
+/// One worker's hands.
+pub struct Work {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) records: Records,
+    pub(crate) env: Env,
+    pub(crate) options: WorkOptions,
+    pub(crate) worker: String,
+}
+
+impl Work {
+    /// A worker of this name; names must differ between workers.
+    pub fn new(store: Arc<dyn Store>, env: Env, options: WorkOptions, worker: String) -> Self {
+        let records = Records::new(store.clone(), env.clone(), options.call_timeout);
+        Work { store, records, env, options, worker }
+    }
+
+    /// The records that it works on.
+    pub fn records(&self) -> &Records {
+        &self.records
+    }
+
+    /// The next state of a record, with the lease renewed.
+    pub(crate) async fn step(&self, loaded: &Loaded, state: State) -> Result<Loaded, SplitError> {
+        self.step_with(loaded, |row| row.state = state).await
+    }
+
+    /// The next step of a record, with the lease renewed.
+    pub(crate) async fn step_with(
+        &self,
+        loaded: &Loaded,
+        change: impl FnOnce(&mut WideRow),
+    ) -> Result<Loaded, SplitError> {
+        let mut row = loaded.row.clone();
+        change(&mut row);
+        row.lease =
+            Some(Lease { worker: self.worker.clone(), until: self.env.now().saturating_add(self.options.lease) });
+        self.records.step(loaded, row).await
+    }
+
+    /// The rows of the original in a span, newest first, after `after`.
+    pub(crate) fn source(&self, row: &WideRow, span: Interval, after: Option<After>) -> PartitionReader {
+        let (table, key) = (row.partition.table(), row.partition.key());
+        PartitionReader::new(self.store.clone(), table, key, span, Order::LatestFirst, after)
+    }
+
+    /// Fetches the next rows of a reader, within the time that a call may take and the pace that is set.
+    pub(crate) async fn fetch(&self, reader: &mut PartitionReader) -> Result<(), SplitError> {
+        let before = reader.bytes_read();
+        let timeout = self.options.call_timeout;
+        let limits = ReadLimits { rows: usize::MAX, bytes: self.options.fetch_bytes, timeout };
+        match self.env.timeout(timeout, reader.fetch(limits)).await {
+            Ok(result) => result?,
+            Err(_) => return Err(StoreError::Unavailable { reason: "a scan timed out".to_owned() }.into()),
+        }
+        self.pace(reader.bytes_read() - before).await;
+        Ok(())
+    }
+
+    /// Waits as long as this many bytes may take.
+    pub(crate) async fn pace(&self, bytes: u64) {
+        let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(self.options.bytes_per_second.max(1));
+        let pause = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
+        if pause >= Duration::from_micros(100) {
+            self.env.sleep(pause).await;
+        }
+    }
+}

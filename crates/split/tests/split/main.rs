@@ -1,0 +1,6 @@
+//! From detection to a served segment, on the in-memory store: what is proven, what is resumed, who may write.
+#![allow(clippy::unwrap_used)]
+
+mod fixture;
+mod leases;
+mod pipeline;
