@@ -274,7 +274,7 @@ impl NamespaceConfig {
                             describe(delete_after),
                             describe(gap)
                         )
-                    })
+                    });
                 }
             }
         }

@@ -1,5 +1,6 @@
-//! Metadata: small documents, changed by compare-and-set only. Nothing in the store itself is counted or queued in them,
-//! and the committer flushes them often, so that a document that is rewritten again and again doesn't slow down its neighbours.
+//! Metadata: small documents, changed by compare-and-set only. Nothing in the store itself is counted or queued in
+//! them, and the committer flushes them often, so that a document that is rewritten again and again doesn't slow down
+//! its neighbours.
 
 use anabranch_store::{CasOutcome, MetaKey, StoreError, Version, Versioned};
 use bytes::Bytes;
@@ -12,15 +13,15 @@ use crate::{
     queue::DocumentOrder,
 };
 
-/// Holds the highest version of any deleted document. A document made anew begins above it, so that no version of a name
-/// ever comes twice. No scope is empty, so no document has this key.
+/// Holds the highest version of any deleted document. A document made anew begins above it, so that no version of a
+/// name ever comes twice. No scope is empty, so no document has this key.
 const FLOOR: &[u8] = b"\0floor";
 
 /// The document of a key, as readers see it.
 pub(crate) fn load(database: &Database, key: &MetaKey) -> Result<Option<Versioned>, StoreError> {
     let key = document_key(key)?;
     let found = database.visible().get(&database.documents, &key).map_err(|error| error::read(&error))?;
-    found.map(|bytes| decoded(&key, bytes.into())).transpose()
+    found.map(|bytes| decoded(&key, bytes)).transpose()
 }
 
 /// Documents of a scope in order of their names.
@@ -43,7 +44,7 @@ pub(crate) fn list(
     for entry in database.visible().range(&database.documents, start..end).take(limit) {
         let (key, value) = entry.into_inner().map_err(|error| error::read(&error))?;
         let name = std::str::from_utf8(&key[prefix.len()..]).map_err(|_| damaged(&key))?;
-        documents.push((name.to_owned(), decoded(&key, value.into())?));
+        documents.push((name.to_owned(), decoded(&key, value)?));
     }
     Ok(documents)
 }
@@ -51,7 +52,7 @@ pub(crate) fn list(
 /// Decides a change and applies it, without a sync. Only for the committer.
 pub(crate) fn change(database: &Database, order: &DocumentOrder) -> Result<CasOutcome, StoreError> {
     let found = database.documents.get(&order.key).map_err(|error| error::read(&error))?;
-    let current = found.map(|bytes| decoded(&order.key, bytes.into())).transpose()?;
+    let current = found.map(|bytes| decoded(&order.key, bytes)).transpose()?;
     if current.as_ref().map(|document| document.version) != order.expected {
         return Ok(CasOutcome::Conflict(current));
     }
@@ -78,11 +79,11 @@ pub(crate) fn change(database: &Database, order: &DocumentOrder) -> Result<CasOu
 
 fn floor(database: &Database) -> Result<Version, StoreError> {
     let found = database.documents.get(FLOOR).map_err(|error| error::read(&error))?;
-    found.map_or(Ok(Version(0)), |bytes| Ok(decoded(FLOOR, bytes.into())?.version))
+    found.map_or(Ok(Version(0)), |bytes| Ok(decoded(FLOOR, bytes)?.version))
 }
 
-fn decoded(key: &[u8], bytes: Bytes) -> Result<Versioned, StoreError> {
-    decode_document(&bytes).ok_or_else(|| damaged(key))
+fn decoded(key: &[u8], bytes: impl Into<Bytes>) -> Result<Versioned, StoreError> {
+    decode_document(bytes.into()).ok_or_else(|| damaged(key))
 }
 
 fn damaged(key: &[u8]) -> StoreError {

@@ -85,31 +85,33 @@ pub enum OpenError {
 /// The error of a read.
 pub(crate) fn read(error: &fjall::Error) -> StoreError {
     match error {
-        fjall::Error::Io(_) | fjall::Error::Storage(fjall::LsmError::Io(_)) => unavailable(error),
+        fjall::Error::Io(_) | fjall::Error::Storage(fjall::LsmError::Io(_)) => unavailable(error.to_string()),
         _ => StoreError::Corrupt { reason: error.to_string() },
     }
 }
 
-/// The error of a change that fjall refused: [`fjall::Error::Poisoned`] comes before anything is written, any other may come after.
+/// The error of a change that fjall refused: [`fjall::Error::Poisoned`] comes before anything is written, any other
+/// may come after.
 pub(crate) fn change(error: &fjall::Error) -> StoreError {
     match error {
         fjall::Error::Poisoned => StoreError::Unavailable {
-            reason: "an earlier sync of the disk failed, and what it holds is not known; restart when the disk is well".to_owned(),
+            reason: "an earlier sync of the disk failed, and what it holds is not known; restart when the disk is well"
+                .to_owned(),
         },
-        _ => unknown(error),
+        _ => unknown(error.to_string()),
     }
 }
 
-pub(crate) fn unavailable(reason: impl ToString) -> StoreError {
-    StoreError::Unavailable { reason: reason.to_string() }
+pub(crate) fn unavailable(reason: impl Into<String>) -> StoreError {
+    StoreError::Unavailable { reason: reason.into() }
 }
 
-pub(crate) fn unknown(reason: impl ToString) -> StoreError {
-    StoreError::Unknown { reason: reason.to_string() }
+pub(crate) fn unknown(reason: impl Into<String>) -> StoreError {
+    StoreError::Unknown { reason: reason.into() }
 }
 
-pub(crate) fn refused(reason: impl ToString) -> StoreError {
-    StoreError::Refused { reason: reason.to_string() }
+pub(crate) fn refused(reason: impl Into<String>) -> StoreError {
+    StoreError::Refused { reason: reason.into() }
 }
 
 pub(crate) fn closed() -> StoreError {
@@ -118,5 +120,7 @@ pub(crate) fn closed() -> StoreError {
 
 /// A read that panicked: only damaged files can make it.
 pub(crate) fn panicked() -> StoreError {
-    StoreError::Corrupt { reason: "reading it failed in a way that only damaged files explain; the log has more".to_owned() }
+    StoreError::Corrupt {
+        reason: "reading it failed in a way that only damaged files explain; the log has more".to_owned(),
+    }
 }

@@ -6,8 +6,8 @@
 //! marker | metadata | value        marker: LEB128 of 0 when metadata is absent, of its length + 1 when it isn't
 //! ```
 //!
-//! so absent and empty metadata stay apart, and both parts can be cut out without a copy. A document is its version (8 bytes,
-//! big-endian), then its value, under `scope 00 name`.
+//! so absent and empty metadata stay apart, and both parts can be cut out without a copy. A document is its version
+//! (8 bytes, big-endian), then its value, under `scope 00 name`.
 
 use std::ops::{Bound, Range};
 
@@ -16,7 +16,7 @@ use anabranch_model::{
     key::{decode_row, encode_partition, encode_position, encode_row, encode_time},
 };
 use anabranch_store::{After, Direction, MetaKey, PartitionBatch, ScanSpan, StoreError, Version, Versioned};
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 
 use crate::error::refused;
 
@@ -28,17 +28,22 @@ const MAX_VALUE_BYTES: usize = 1 << 30;
 /// holds on to much more than itself.
 const CHUNK_BYTES: usize = 64 * 1024;
 
+/// Keys and values of rows.
+pub(crate) type EncodedRows = Vec<(Bytes, Bytes)>;
+
 /// The rows of a batch, ready for the committer.
 pub(crate) struct EncodedBatch {
     pub(crate) table: TableName,
-    pub(crate) rows: Vec<(Bytes, Bytes)>,
+    pub(crate) rows: EncodedRows,
     pub(crate) bytes: usize,
 }
 
 impl EncodedBatch {
     pub(crate) fn new(batch: PartitionBatch) -> Result<Self, StoreError> {
-        let mut prefix = Vec::with_capacity(64);
-        encode_partition(&batch.partition, &mut prefix);
+        if batch.rows.is_empty() {
+            return Err(refused("a batch without rows"));
+        }
+        let prefix = partition_prefix(&batch.partition);
         let mut rows = Vec::with_capacity(batch.rows.len());
         let mut chunk = Chunk::default();
         let mut left: usize = batch.rows.iter().map(|row| encoded_bytes(&prefix, row)).sum();
@@ -77,7 +82,7 @@ impl Chunk {
         self.ends.push((key_end, self.bytes.len()));
     }
 
-    fn cut(&mut self, rows: &mut Vec<(Bytes, Bytes)>) {
+    fn cut(&mut self, rows: &mut EncodedRows) {
         let bytes = Bytes::from(std::mem::take(&mut self.bytes));
         let mut start = 0;
         for (key_end, end) in self.ends.drain(..) {
@@ -131,13 +136,15 @@ fn split_value(bytes: &[u8]) -> Option<(Option<Range<usize>>, usize)> {
 }
 
 /// A stored value's metadata and value, without a copy.
-pub(crate) fn decode_value(bytes: &Bytes) -> Option<(Option<Bytes>, Bytes)> {
-    let (metadata, end) = split_value(bytes)?;
-    Some((metadata.map(|range| bytes.slice(range)), bytes.slice(end..)))
+fn decode_value(mut bytes: Bytes) -> Option<(Option<Bytes>, Bytes)> {
+    let (metadata, end) = split_value(&bytes)?;
+    let metadata = metadata.map(|range| bytes.slice(range));
+    bytes.advance(end);
+    Some((metadata, bytes))
 }
 
 /// A row from what follows the partition in its key, and its value.
-pub(crate) fn decode(suffix: &[u8], value: &Bytes) -> Option<Row> {
+pub(crate) fn decode(suffix: &[u8], value: Bytes) -> Option<Row> {
     let (position, key) = decode_row(suffix)?;
     let (metadata, value) = decode_value(value)?;
     Some(Row { position, item: Item { key, value, metadata } })
@@ -188,12 +195,7 @@ fn after_keys(keys: Range<Vec<u8>>, prefix: &[u8], after: &Option<After>, direct
     }
 }
 
-fn event_keys(
-    prefix: &[u8],
-    position: &Position,
-    from: Bound<&EventItemKey>,
-    direction: Direction,
-) -> Range<Vec<u8>> {
+fn event_keys(prefix: &[u8], position: &Position, from: Bound<&EventItemKey>, direction: Direction) -> Range<Vec<u8>> {
     let (start, end) = (event_start(prefix, position), event_end(prefix, position));
     let item = |key: &EventItemKey| with(&start, |out| out.extend_from_slice(key.as_str().as_bytes()));
     match (direction, from) {
@@ -274,9 +276,9 @@ pub(crate) fn encode_document(version: Version, value: &[u8]) -> Vec<u8> {
 }
 
 /// A document from its bytes, without a copy.
-pub(crate) fn decode_document(bytes: &Bytes) -> Option<Versioned> {
-    let (version, _) = bytes.split_first_chunk::<8>()?;
-    Some(Versioned { version: Version(u64::from_be_bytes(*version)), value: bytes.slice(8..) })
+pub(crate) fn decode_document(mut bytes: Bytes) -> Option<Versioned> {
+    let version = bytes.try_get_u64().ok()?;
+    Some(Versioned { version: Version(version), value: bytes })
 }
 
 #[cfg(test)]
@@ -326,7 +328,7 @@ mod tests {
             for (row, (key, value)) in rows.iter().zip(&encoded.rows) {
                 let suffix = key.strip_prefix(prefix.as_slice()).unwrap();
                 prop_assert_eq!(row_bytes(suffix, value), Some(row.bytes() as u64));
-                let decoded = decode(suffix, value);
+                let decoded = decode(suffix, value.clone());
                 prop_assert_eq!(decoded.as_ref(), Some(row));
             }
         }
@@ -334,10 +336,10 @@ mod tests {
         #[test]
         fn any_bytes_are_decoded_without_a_panic(bytes: Vec<u8>) {
             let bytes = Bytes::from(bytes);
-            let _ = decode_value(&bytes);
+            let _ = decode_value(bytes.clone());
             let _ = row_bytes(&bytes, &bytes);
-            let _ = decode(&bytes, &bytes);
-            let _ = decode_document(&bytes);
+            let _ = decode(&bytes, bytes.clone());
+            let _ = decode_document(bytes);
         }
 
         #[test]
@@ -376,7 +378,7 @@ mod tests {
         let prefix = partition_prefix(&batch.partition);
         let encoded = EncodedBatch::new(batch).unwrap();
         let decoded: Vec<Row> =
-            encoded.rows.iter().map(|(key, value)| decode(&key[prefix.len()..], value).unwrap()).collect();
+            encoded.rows.iter().map(|(key, value)| decode(&key[prefix.len()..], value.clone()).unwrap()).collect();
         assert_eq!(decoded, rows);
     }
 }

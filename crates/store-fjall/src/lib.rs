@@ -8,6 +8,7 @@
 //! | `layout` | how rows, bounds and documents become bytes |
 //! | `database` | what is open: fjall, its tables, and the snapshot that readers share |
 //! | `queue`, `committer` | the one thread that changes anything, in groups, with one sync each |
+//! | `settle` | leaves no journal behind when the store is closed |
 //! | `tables` | making, dropping and recovering tables, safe through crashes |
 //! | `documents` | metadata by compare-and-set |
 //! | `scan`, `partitions` | reading: pages of a partition; which partitions there are, and how big |
@@ -15,14 +16,15 @@
 //! | [`stats`], [`inspect`](mod@inspect) | sizes, for metrics and for `anabranch doctor` |
 //!
 //! # How a directory is laid out
-//! `FORMAT` says `anabranch-store 1`, `LOCK` keeps a second process away and holds the pid of the first, `fjall/` is fjall's.
-//! The keyspace of a table is named `<namespace>.<table>#<number>`; which of them are tables is written in the keyspace
-//! `_tables`, documents are in `_documents`.
+//! `FORMAT` says `anabranch-store 1`, `LOCK` keeps a second process away and holds the pid of the first, `fjall/` is
+//! fjall's. The keyspace of a table is named `<namespace>.<table>#<number>`; which of them are tables is written in
+//! the keyspace `_tables`, documents are in `_documents`.
 //!
 //! # How changes become visible
-//! fjall shows a batch as soon as a flush that ends meanwhile moves the visible sequence number past it, whole or not, and
-//! so a fresh snapshot may hold half of a batch. Here every change goes through one thread, and readers share the snapshot that it took
-//! after the last group was durable, with none under way: they see whole batches only, none that a crash could take back, and never wait.
+//! fjall shows a batch as soon as a flush that ends meanwhile moves the visible sequence number past it, whole or
+//! not, and so a fresh snapshot may hold half of a batch. Here every change goes through one thread, and readers
+//! share the snapshot that it took after the last group was durable, with none under way: they see whole batches
+//! only, none that a crash could take back, and never wait.
 
 pub mod error;
 pub mod inspect;
@@ -37,6 +39,7 @@ mod layout;
 mod partitions;
 mod queue;
 mod scan;
+mod settle;
 mod store;
 mod tables;
 

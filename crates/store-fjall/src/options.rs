@@ -96,6 +96,8 @@ impl FjallOptions {
 
     /// What the keyspaces of documents and of the list of tables get: small, and read row by row.
     pub(crate) fn internal(&self) -> KeyspaceCreateOptions {
-        self.table().max_memtable_size(self.memtable_bytes.min(8 * MIB)).data_block_size_policy(BlockSizePolicy::all(4096))
+        self.table()
+            .max_memtable_size(self.memtable_bytes.min(8 * MIB))
+            .data_block_size_policy(BlockSizePolicy::all(4096))
     }
 }

@@ -1,4 +1,5 @@
-//! What waits for the committer: a queue bounded in number and in bytes. Who asks waits for room, up to its own timeout.
+//! What waits for the committer: a queue bounded in number and in bytes. Who asks waits for room, up to its own
+//! timeout.
 
 use std::{
     collections::VecDeque,
@@ -34,6 +35,9 @@ pub(crate) enum Order {
 /// The answers of an order of batches, in their order.
 pub(crate) type WriteAnswer = Vec<Result<(), StoreError>>;
 
+/// The answer of an order of a document.
+pub(crate) type DocumentAnswer = Result<CasOutcome, StoreError>;
+
 /// Batches to write.
 pub(crate) struct WriteOrder {
     pub(crate) batches: Vec<EncodedBatch>,
@@ -47,7 +51,7 @@ pub(crate) struct DocumentOrder {
     pub(crate) key: Vec<u8>,
     pub(crate) expected: Option<Version>,
     pub(crate) value: Option<Bytes>,
-    pub(crate) answer: oneshot::Sender<Result<CasOutcome, StoreError>>,
+    pub(crate) answer: oneshot::Sender<DocumentAnswer>,
     pub(crate) room: Room,
 }
 
@@ -100,9 +104,12 @@ pub(crate) struct Queue {
     group_bytes: usize,
 }
 
+/// To make a table takes fjall some twenty syncs, so rows and documents wait for one such order at most, not for all
+/// that came before them. Nobody can tell: what was ordered after an answer still comes after it.
 #[derive(Default)]
 struct State {
-    orders: VecDeque<Order>,
+    changes: VecDeque<Order>,
+    tables: VecDeque<Order>,
     closed: bool,
 }
 
@@ -136,7 +143,10 @@ impl Queue {
         if state.closed {
             return Err(closed());
         }
-        state.orders.push_back(order);
+        match order {
+            Order::Write(_) | Order::Document(_) => state.changes.push_back(order),
+            Order::Create(_) | Order::Drop(_) | Order::Run(_) => state.tables.push_back(order),
+        }
         drop(state);
         self.filled.notify_one();
         Ok(())
@@ -145,7 +155,7 @@ impl Queue {
     /// Waits for orders and takes a group of them; `None` once the queue is closed and empty.
     pub(crate) fn take(&self, group: &mut Vec<Order>) -> Option<()> {
         let mut state = locked(&self.state);
-        while state.orders.is_empty() {
+        while state.changes.is_empty() && state.tables.is_empty() {
             if state.closed {
                 return None;
             }
@@ -154,7 +164,7 @@ impl Queue {
         let (mut batches, mut bytes) = (0, 0);
         while batches < self.group
             && bytes < self.group_bytes
-            && let Some(order) = state.orders.pop_front()
+            && let Some(order) = state.changes.pop_front()
         {
             (batches, bytes) = match &order {
                 Order::Write(write) => (
@@ -165,7 +175,14 @@ impl Queue {
             };
             group.push(order);
         }
+        group.extend(state.tables.pop_front());
         Some(())
+    }
+
+    /// How many orders wait.
+    pub(crate) fn len(&self) -> usize {
+        let state = locked(&self.state);
+        state.changes.len() + state.tables.len()
     }
 
     /// Lets nothing more in. What is in is still done.
@@ -179,7 +196,9 @@ impl Queue {
     /// Lets nothing more in, and forgets what is in: whoever waits learns that its outcome isn't known.
     pub(crate) fn abandon(&self) {
         self.close();
-        let orders = std::mem::take(&mut locked(&self.state).orders);
+        let mut state = locked(&self.state);
+        let orders = (std::mem::take(&mut state.changes), std::mem::take(&mut state.tables));
+        drop(state);
         drop(orders);
     }
 }

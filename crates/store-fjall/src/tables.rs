@@ -1,12 +1,13 @@
 //! Making, dropping and recovering tables.
 //!
-//! Which keyspaces are tables is written in the keyspace `_tables`: `<namespace>.<table>` to a state (`c` being made, `l` live,
-//! `d` being dropped) and the name of a keyspace that no other table ever had. A change is written down before fjall is asked
-//! for it and again when it is done, so that what a crash leaves half done is found and finished by the next open.
+//! Which keyspaces are tables is written in the keyspace `_tables`: `<namespace>.<table>` to a state (`c` being made,
+//! `l` live, `d` being dropped) and the name of a keyspace that no other table ever had. A change is written down
+//! before fjall is asked for it and again when it is done, so that what a crash leaves half done is found and
+//! finished by the next open.
 //!
-//! That second note has another purpose. fjall keeps its own list of keyspaces under sequence numbers, which it takes up again
-//! after a restart from the *rows* it finds; were there none as late as the last change of that list, later changes would count as
-//! older than it, and a keyspace could vanish with all its rows. [`LAST_CHANGE`] is that row.
+//! That second note has another purpose. fjall keeps its own list of keyspaces under sequence numbers, which it takes
+//! up again after a restart from the *rows* it finds; were there none as late as the last change of that list, later
+//! changes would count as older than it, and a keyspace could vanish with all its rows. [`LAST_CHANGE`] is that row.
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
@@ -49,39 +50,16 @@ pub(crate) struct Recovered {
 }
 
 impl Registry {
-    /// Makes tables, all with the same syncs. Those that are there already stay as they are.
-    pub(crate) fn create(&mut self, database: &Database, names: &[TableName]) -> Vec<Result<(), StoreError>> {
-        let mut count = database.table_count();
-        let mut wanted: BTreeMap<&TableName, String> = BTreeMap::new();
-        let mut answers = Vec::with_capacity(names.len());
-        for name in names {
-            let answer = self.admit(database, name, count);
-            if let Ok(Some(keyspace)) = &answer
-                && wanted.insert(name, keyspace.clone()).is_none()
-            {
-                count += 1;
-            }
-            answers.push(answer.map(|_| ()));
-        }
-        if let Err(error) = self.create_admitted(database, &wanted) {
-            for (name, answer) in names.iter().zip(&mut answers) {
-                if wanted.contains_key(name) && database.find(name).is_none() {
-                    *answer = Err(error.clone());
-                }
-            }
-        }
-        answers
-    }
-
-    /// The name of the keyspace to make, if any.
-    fn admit(&mut self, database: &Database, name: &TableName, count: usize) -> Result<Option<String>, StoreError> {
+    /// Makes a table. One that is there already stays as it is.
+    pub(crate) fn create(&mut self, database: &Database, name: &TableName) -> Result<(), StoreError> {
         if database.find(name).is_some() {
-            return Ok(None);
+            return Ok(());
         }
         let text = name.to_string();
         if text.len() > MAX_NAME_BYTES || name.table.is_empty() {
             return Err(refused(format!("the name of table {name} must be 1 to {MAX_NAME_BYTES} bytes long")));
         }
+        let count = database.table_count();
         if count >= database.options.max_tables {
             return Err(refused(format!(
                 "there are {count} tables, and the embedded store holds at most {}; use longer slices or fewer namespaces",
@@ -89,54 +67,41 @@ impl Registry {
             )));
         }
         self.next_number += 1;
-        Ok(Some(format!("{text}#{}", self.next_number)))
-    }
-
-    fn create_admitted(&self, database: &Database, wanted: &BTreeMap<&TableName, String>) -> Result<(), StoreError> {
-        if wanted.is_empty() {
-            return Ok(());
-        }
-        note(database, wanted.iter().map(|(name, keyspace)| (*name, Some((MAKING, keyspace.as_str())))))?;
-        let mut made = Vec::with_capacity(wanted.len());
-        for (name, keyspace) in wanted {
-            let keyspace =
-                database.fjall.keyspace(keyspace, || database.options.table()).map_err(|error| error::change(&error))?;
-            label(keyspace.path(), name);
-            made.push(((*name).clone(), Table { keyspace }));
-        }
-        note(database, wanted.iter().map(|(name, keyspace)| (*name, Some((LIVE, keyspace.as_str())))))?;
-        made.into_iter().for_each(|(name, table)| database.insert(name, table));
+        let keyspace_name = format!("{text}#{}", self.next_number);
+        note(database, name, Some((MAKING, &keyspace_name)))?;
+        let keyspace = database
+            .fjall
+            .keyspace(&keyspace_name, || database.options.table())
+            .map_err(|error| error::change(&error))?;
+        label(keyspace.path(), name);
+        note(database, name, Some((LIVE, &keyspace_name)))?;
+        database.insert(name.clone(), Table { keyspace });
         Ok(())
     }
 
     /// Drops a table, and gives it back so that the caller can choose who waits for its files to be deleted.
     pub(crate) fn drop(&self, database: &Database, name: &TableName) -> Result<Option<Arc<Table>>, StoreError> {
         let Some(table) = database.find(name) else { return Ok(None) };
-        note(database, [(name, Some((DROPPING, &**table.keyspace.name())))])?;
+        note(database, name, Some((DROPPING, table.keyspace.name())))?;
         database.remove(name);
         database.fjall.delete_keyspace(table.keyspace.clone()).map_err(|error| error::change(&error))?;
-        note(database, [(name, None)])?;
+        note(database, name, None)?;
         Ok(Some(table))
     }
 }
 
-/// Writes down the states of tables, durably.
-fn note<'a>(
-    database: &Database,
-    states: impl IntoIterator<Item = (&'a TableName, Option<(u8, &'a str)>)>,
-) -> Result<(), StoreError> {
+/// Writes down the state of a table and the name of its keyspace, or that there is no such table; durably.
+fn note(database: &Database, name: &TableName, state: Option<(u8, &str)>) -> Result<(), StoreError> {
     let mut batch = OwnedWriteBatch::with_capacity(database.fjall.clone(), 2);
-    for (name, state) in states {
-        match state {
-            Some((state, keyspace)) => {
-                batch.insert(&database.registry, name.to_string(), [&[state], keyspace.as_bytes()].concat());
-            }
-            None => batch.remove(&database.registry, name.to_string()),
+    match state {
+        Some((state, keyspace)) => {
+            batch.insert(&database.registry, name.to_string(), [&[state], keyspace.as_bytes()].concat());
         }
+        None => batch.remove(&database.registry, name.to_string()),
     }
     batch.insert(&database.registry, LAST_CHANGE, b"");
     batch.commit().map_err(|error| error::change(&error))?;
-    database.fjall.persist(PersistMode::SyncData).map_err(|error| error::unknown(&error))
+    database.fjall.persist(PersistMode::SyncData).map_err(|error| error::unknown(error.to_string()))
 }
 
 /// Only for people who look into the directory: nothing depends on it.
@@ -155,7 +120,7 @@ pub(crate) fn recover(fjall: &fjall::Database, options: &FjallOptions, dir: &Pat
 
     let mut tables = BTreeMap::new();
     let mut unfinished = Vec::new();
-    let mut keyspaces: Vec<String> = fjall.list_keyspace_names().iter().map(|name| name.to_string()).collect();
+    let mut keyspaces: Vec<String> = fjall.list_keyspace_names().iter().map(ToString::to_string).collect();
     keyspaces.retain(|name| name != REGISTRY && name != DOCUMENTS);
     let next_number = keyspaces.iter().filter_map(|name| name.rsplit_once('#')?.1.parse().ok()).max().unwrap_or(0);
     keyspaces.sort_unstable();
@@ -189,7 +154,11 @@ fn finish(fjall: &fjall::Database, registry: &Keyspace, notes: &[Vec<u8>], keysp
     if notes.is_empty() && keyspaces.is_empty() {
         return Ok(());
     }
-    tracing::info!(notes = notes.len(), keyspaces = keyspaces.len(), "finishing changes of tables that a crash cut short");
+    tracing::info!(
+        notes = notes.len(),
+        keyspaces = keyspaces.len(),
+        "finishing changes of tables that a crash cut short"
+    );
     // The change that was cut short may have a later sequence number than any row: step over it first.
     for _ in 0..SKIPPED_AFTER_CRASH {
         let mut batch = OwnedWriteBatch::with_capacity(fjall.clone(), 1);
