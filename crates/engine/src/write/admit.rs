@@ -10,9 +10,6 @@ use crate::{
     write::{EventInput, ItemInput, TimeInput},
 };
 
-/// Violations that are listed; a request with thousands of bad events doesn't need an answer of megabytes.
-const MOST_VIOLATIONS: usize = 1000;
-
 /// Checked events and how many bytes they hold.
 pub(crate) struct Admission {
     pub(crate) events: Vec<Event>,
@@ -59,7 +56,6 @@ pub(crate) fn refuse_outside_window(
     let hint = WindowHint::new(record, now);
     let outside = events.iter().enumerate().filter(|(_, event)| !hint.accepts(record, event.position.time, now));
     let violations: Vec<Violation> = outside
-        .take(MOST_VIOLATIONS)
         .map(|(index, event)| Violation {
             field: format!("events[{index}].event_time"),
             reason: outside_window(record, event.position.time, now),
@@ -117,9 +113,7 @@ struct Checker<'a> {
 
 impl Checker<'_> {
     fn refuse(&mut self, field: String, reason: impl Into<String>, kind: ErrorKind) {
-        if self.violations.len() < MOST_VIOLATIONS {
-            self.violations.push(Violation { field, reason: reason.into(), kind });
-        }
+        self.violations.push(Violation { field, reason: reason.into(), kind });
     }
 
     fn event(&mut self, index: usize, input: EventInput) -> Option<Event> {

@@ -31,6 +31,8 @@ struct Slow {
     env: Env,
     scan_millis: AtomicU64,
     write_millis: AtomicU64,
+    /// For this long nothing runs after a write: the machine sleeps.
+    suspend_millis: AtomicU64,
 }
 
 impl Slow {
@@ -60,6 +62,7 @@ impl Store for Slow {
     async fn write(&self, batches: Vec<PartitionBatch>, timeout: Duration) -> Vec<Result<(), StoreError>> {
         let results = self.inner.write(batches, timeout).await;
         self.wait(&self.write_millis).await;
+        tokio::time::advance(Duration::from_millis(self.suspend_millis.load(Ordering::Relaxed))).await;
         results
     }
 
@@ -114,7 +117,13 @@ fn run_slow<F: Future<Output = ()>>(test: impl FnOnce(World, Arc<Slow>) -> F) {
     run_simulated(7, Timestamp::from_seconds(START), |env| async move {
         let inner = Arc::new(MemoryStore::new(env.clone()));
         let zero = AtomicU64::default;
-        let slow = Arc::new(Slow { inner: inner.clone(), env: env.clone(), scan_millis: zero(), write_millis: zero() });
+        let slow = Arc::new(Slow {
+            inner: inner.clone(),
+            env: env.clone(),
+            scan_millis: zero(),
+            write_millis: zero(),
+            suspend_millis: zero(),
+        });
         let engine = Engine::start(slow.clone(), env.node(0), EngineOptions::default()).await.unwrap();
         let slo = Slo { target: Duration::from_millis(100), max: Duration::from_secs(1) };
         let mut config = NamespaceConfig { read_slo: slo, write_slo: slo, ..NamespaceConfig::default() };
@@ -178,11 +187,14 @@ fn a_page_that_could_not_move_is_deadline_exceeded() {
 /// W1: whatever the store said, after the write deadline nothing is acknowledged.
 #[test]
 fn a_write_that_took_too_long_has_an_unknown_outcome() {
-    run_slow(|world, slow| async move {
-        slow.write_millis.store(1500, Ordering::Relaxed);
-        let late = world.write(vec![event("a", world.now(), "e", &[("k", "v")])]).await;
-        let Err(EngineError::WriteFailed { outcome, kind, .. }) = late else { panic!("{late:?}") };
-        assert_eq!(outcome, WriteOutcome { unknown: vec![0], ..WriteOutcome::default() });
-        assert_eq!(kind, ErrorKind::DeadlineExceeded);
-    });
+    for suspended in [false, true] {
+        run_slow(|world, slow| async move {
+            let millis = if suspended { &slow.suspend_millis } else { &slow.write_millis };
+            millis.store(1500, Ordering::Relaxed);
+            let late = world.write(vec![event("a", world.now(), "e", &[("k", "v")])]).await;
+            let Err(EngineError::WriteFailed { outcome, kind, .. }) = late else { panic!("{late:?}") };
+            assert_eq!(outcome, WriteOutcome { unknown: vec![0], ..WriteOutcome::default() });
+            assert_eq!(kind, ErrorKind::DeadlineExceeded);
+        });
+    }
 }

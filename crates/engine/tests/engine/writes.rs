@@ -135,6 +135,20 @@ fn the_window_has_exact_edges() {
     });
 }
 
+/// The window is checked again when the batch goes to the store: waiting may have moved an event out of it.
+#[test]
+fn an_event_that_leaves_the_window_while_it_waits_is_refused() {
+    run(|world| async move {
+        let config = NamespaceConfig { seconds_per_slice: 3600, seconds_per_bucket: 60, ..NamespaceConfig::default() };
+        let accept = config.accept_limit.as_nanos() as i64;
+        world.namespace(config).await;
+        // Its slice has yet to be made, and to become known everywhere: that takes two seconds.
+        let late = world.write(vec![event("a", world.now() - accept + 1_000_000_000, "e", &[("k", "v")])]).await;
+        assert_eq!(late.unwrap_err().kind(), ErrorKind::OutOfRange);
+        assert_eq!(world.scan(history("a")).await.0.len(), 0);
+    });
+}
+
 #[test]
 fn a_blocked_series_is_refused_with_reason_and_since_when() {
     run(|world| async move {
