@@ -198,3 +198,26 @@ fn a_write_that_took_too_long_has_an_unknown_outcome() {
         });
     }
 }
+
+/// R1, R2: the token holds the last position examined, so a filter that matches nothing moves on within one partition too.
+#[test]
+fn a_slow_page_moves_on_even_when_a_filter_matches_nothing() {
+    run_slow(|world, slow| async move {
+        let now = world.now();
+        let events = (0..9000).map(|at| event("a", now - at, "e", &[("k", "v")])).collect();
+        world.write(events).await.unwrap();
+        slow.scan_millis.store(400, Ordering::Relaxed);
+        let filters = vec![Filter { key: "absent".into(), value: None }];
+        let mut request = ReadRequest { filters, ..history("a") };
+        let mut reached = vec![now + 1];
+        while let Some(token) = {
+            let page = world.read(request.clone()).await.unwrap();
+            reached.extend(page.partial.map(|partial| partial.complete_until.nanos()));
+            page.next_page_token
+        } {
+            request.page_token = token;
+        }
+        assert!(reached.len() > 3, "the store was slow enough for several pages");
+        assert!(reached.is_sorted_by(|before, after| before > after), "{reached:?}");
+    });
+}
