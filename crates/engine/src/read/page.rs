@@ -60,7 +60,7 @@ struct Filling<'a> {
     page: Page,
     page_bytes: usize,
     /// Everything up to here has been examined.
-    progress: Option<Progress>,
+    reached: Reached,
     /// Whole records served on this page.
     served: u64,
     /// Bytes examined of the group that the page stands in.
@@ -76,6 +76,16 @@ struct Seen {
     rows: u64,
     records: u64,
     occupied: u64,
+}
+
+/// How far a page has come.
+enum Reached {
+    /// No further than the one before.
+    Nothing,
+    /// The last record of the page.
+    Served,
+    /// Further: past records that a filter left out, or time without any.
+    Further(Progress),
 }
 
 struct OpenGroup {
@@ -111,7 +121,7 @@ impl<'a> Filling<'a> {
             rows_per_record,
             page: Page::default(),
             page_bytes: 0,
-            progress: None,
+            reached: Reached::Nothing,
             served: 0,
             group_bytes: plan.partition_bytes,
             group_partitions: 1,
@@ -144,7 +154,7 @@ impl<'a> Filling<'a> {
                     Order::LatestFirst => open.group.interval.start,
                     Order::OldestFirst => open.group.interval.end,
                 };
-                self.progress = Some(Progress::Time(bound));
+                self.reached = Reached::Further(Progress::Time(bound));
                 self.group_bytes = 0;
             }
             // A whole wave did not fill the page: partitions are sparse.
@@ -158,7 +168,7 @@ impl<'a> Filling<'a> {
         while partitions < self.fan_out {
             let Some(group) = self.next_group().await? else { break };
             partitions += group.event_buckets.len();
-            let first = self.wave.is_empty() && self.progress.is_none();
+            let first = self.wave.is_empty() && matches!(self.reached, Reached::Nothing);
             let open = self.open(group, first);
             self.wave.push_back(open);
         }
@@ -285,17 +295,15 @@ impl<'a> Filling<'a> {
         let bytes = record.bytes();
         if !matches {
             reader.skip_parts();
-            self.examined(Progress::Event(record.position.clone()), &record);
+            self.examined(&record);
+            self.reached = Reached::Further(Progress::Event(record.position));
             return Ok(Flow::GoOn);
         }
         if !self.page.records.is_empty() && self.page_bytes + bytes > self.plan.page_bytes {
             return Ok(Flow::Overfull);
         }
-        let progress = match record.items.last() {
-            Some(last) if record.continued => Progress::Item(record.position.clone(), last.key.clone()),
-            _ => Progress::Event(record.position.clone()),
-        };
-        self.examined(progress, &record);
+        self.examined(&record);
+        self.reached = Reached::Served;
         self.page_bytes += bytes;
         self.served += u64::from(!record.continued);
         self.page.records.push(record);
@@ -305,12 +313,16 @@ impl<'a> Filling<'a> {
 
     /// Whether a record goes on with what was served before: on this page, or at the end of the one before.
     fn is_later_part(&self, record: &Record) -> bool {
-        let before = self.progress.as_ref().or(self.plan.begun_at.as_ref());
-        matches!(before, Some(Progress::Item(position, _)) if *position == record.position)
+        match self.reached {
+            Reached::Served => self.page.records.last().is_some_and(|last| last.continued),
+            Reached::Nothing => {
+                matches!(&self.plan.begun_at, Some(Progress::Item(position, _)) if *position == record.position)
+            }
+            Reached::Further(_) => false,
+        }
     }
 
-    fn examined(&mut self, progress: Progress, record: &Record) {
-        self.progress = Some(progress);
+    fn examined(&mut self, record: &Record) {
         self.group_bytes += record.bytes() as u64;
         self.seen.rows += record.items.len() as u64;
         self.seen.records += u64::from(!record.continued);
@@ -342,14 +354,15 @@ impl<'a> Filling<'a> {
             };
             self.engine.shapes.learn(&self.plan.namespace.name, shape);
         }
-        if !in_time && self.progress.is_none() {
+        let progress = self.progress();
+        if !in_time && progress.is_none() {
             return Err(EngineError::DeadlineExceeded { what: "the read" });
         }
         let all_served = self.plan.records_left.is_some_and(|left| self.served >= left);
-        self.page.partial = self.partial(in_time);
+        self.page.partial = self.partial(in_time, progress.as_ref());
         if !self.finished && !all_served {
             // Nothing examined and yet full can't be: the first record always fits.
-            let progress = self.progress.take().or_else(|| self.plan.begun_at.clone());
+            let progress = progress.or_else(|| self.plan.begun_at.clone());
             let bytes = self.group_bytes / self.group_partitions;
             let token = progress.map(|progress| self.plan.token(progress, self.served, bytes));
             self.page.next_page_token = token.map(|token| token.seal(&self.engine.token_key));
@@ -357,12 +370,27 @@ impl<'a> Filling<'a> {
         Ok(self.page)
     }
 
-    fn partial(&self, in_time: bool) -> Option<Partial> {
+    /// Everything up to here has been examined.
+    fn progress(&self) -> Option<Progress> {
+        match &self.reached {
+            Reached::Nothing => None,
+            Reached::Further(progress) => Some(progress.clone()),
+            Reached::Served => {
+                let last = self.page.records.last()?;
+                Some(match last.items.last() {
+                    Some(item) if last.continued => Progress::Item(last.position.clone(), item.key.clone()),
+                    _ => Progress::Event(last.position.clone()),
+                })
+            }
+        }
+    }
+
+    fn partial(&self, in_time: bool, progress: Option<&Progress>) -> Option<Partial> {
         let closed_until = self.plan.namespace.record.closed_until;
         let lost = closed_until > self.plan.floor;
         match self.plan.order {
             _ if !in_time => {
-                let complete_until = complete_until(self.plan.order, self.progress.as_ref()?);
+                let complete_until = complete_until(self.plan.order, progress?);
                 Some(Partial { reason: PartialReason::Slo, complete_until })
             }
             Order::LatestFirst if lost && self.finished => {

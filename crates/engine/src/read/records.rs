@@ -1,7 +1,7 @@
 //! Turns the rows of one partition into records: items ascend by key whichever way the scan goes, no record is cut in
 //! two, and one that has grown past `max_record_bytes` comes in parts.
 
-use std::{collections::VecDeque, ops::Bound, time::Duration};
+use std::{ops::Bound, time::Duration};
 
 use anabranch_model::{EventItemKey, Item, Order, Position, Record};
 use anabranch_runtime::Env;
@@ -74,7 +74,7 @@ pub(crate) struct RecordReader {
     /// The record that is being delivered in parts, and the last item of it that was.
     parts: Option<(Position, Option<EventItemKey>)>,
     /// Items of the record that is being put together.
-    gathered: VecDeque<Item>,
+    gathered: Vec<Item>,
     gathered_bytes: usize,
     gathered_position: Option<Position>,
 }
@@ -86,7 +86,7 @@ impl RecordReader {
             order,
             max_record_bytes,
             parts: None,
-            gathered: VecDeque::new(),
+            gathered: Vec::new(),
             gathered_bytes: 0,
             gathered_position: None,
         }
@@ -165,10 +165,10 @@ impl RecordReader {
             let Some(row) = self.reader.take() else { return Gathered::NeedsRows };
             self.gathered_bytes += row.item.bytes();
             self.gathered_position = Some(row.position);
-            match self.order {
-                Order::LatestFirst => self.gathered.push_back(row.item),
-                Order::OldestFirst => self.gathered.push_front(row.item),
+            if self.gathered.capacity() == 0 {
+                self.gathered.reserve_exact(1); // most events have one item
             }
+            self.gathered.push(row.item);
             if self.gathered_bytes > self.max_record_bytes && self.gathered.len() > 1 {
                 self.gathered.clear();
                 self.gathered_bytes = 0;
@@ -181,7 +181,10 @@ impl RecordReader {
     fn whole(&mut self) -> Gathered {
         let Some(position) = self.gathered_position.take() else { return Gathered::End };
         self.gathered_bytes = 0;
-        let items = std::mem::take(&mut self.gathered).into();
+        let mut items = std::mem::take(&mut self.gathered);
+        if self.order == Order::OldestFirst {
+            items.reverse();
+        }
         Gathered::Whole(Record { position, items, continued: false })
     }
 
