@@ -34,6 +34,10 @@ use args::{Args, Command};
 use figures::{Bench, FIGURES};
 use report::Report;
 
+/// The server's: the sides that run in this binary may not lose for their allocator.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let args = Args::parse();
     let result = match &args.command {

@@ -28,6 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     config.enable_type_names().type_name_domain(["."], "type.googleapis.com");
     let mut messages =
         tonic_prost_build::configure().compile_well_known_types(true).emit_rerun_if_changed(false).bytes(".");
+    messages = messages.codec_path("crate::codec::MessageCodec");
     let mut json = pbjson_build::Builder::new();
     json.register_descriptors(&encoded)?;
     for (proto, rust) in WELL_KNOWN {

@@ -2,10 +2,12 @@
 //! Nothing here knows a store or a server; what a request means is the engine's to say.
 //!
 //! - [`v1`]: messages, gRPC clients and servers, generated from `proto/anabranch/v1`
+//! - [`codec`]: how messages of the services become bytes
 //! - [`wkt`]: `Timestamp` and `Duration`, with checked conversions and canonical JSON
 //! - [`json`]: reading and writing messages as JSON; errors name the field
 //! - [`openapi`]: the OpenAPI document of the HTTP routes, and the same as a page for people
 
+pub mod codec;
 pub mod json;
 pub mod openapi;
 pub mod v1;

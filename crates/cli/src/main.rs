@@ -23,6 +23,10 @@ use crate::{
     session::Session,
 };
 
+/// A page is thousands of small allocations; this allocator takes half the time of glibc's for them.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let matches = Cli::command().color(early_color_choice()).get_matches();
     let cli = match Cli::from_arg_matches(&matches) {

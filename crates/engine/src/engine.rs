@@ -45,6 +45,8 @@ pub struct EngineOptions {
     pub lifecycle_interval: Duration,
     /// How long a call for metadata may take.
     pub meta_timeout: Duration,
+    /// How long making or dropping a table may take.
+    pub table_timeout: Duration,
     /// Bytes of synchronous writes in flight.
     pub max_write_bytes_in_flight: usize,
     /// Events that may wait in the queue.
@@ -67,6 +69,7 @@ impl Default for EngineOptions {
             lease: Duration::from_secs(30),
             lifecycle_interval: Duration::from_secs(10),
             meta_timeout: Duration::from_secs(5),
+            table_timeout: Duration::from_secs(60),
             max_write_bytes_in_flight: 64 << 20,
             queue_events: 100_000,
             queue_bytes: 64 << 20,
@@ -101,8 +104,13 @@ impl Engine {
         let metrics = Arc::new(Metrics::new());
         let registry = Arc::new(Registry::new(store.clone(), env.clone(), &options));
         registry.refresh().await?;
-        let lifecycle =
-            Lifecycle { store: store.clone(), registry: registry.clone(), metrics: metrics.clone(), env: env.clone() };
+        let lifecycle = Lifecycle {
+            store: store.clone(),
+            registry: registry.clone(),
+            metrics: metrics.clone(),
+            env: env.clone(),
+            timeout: options.table_timeout,
+        };
         let engine = Arc::new(Engine {
             token_key: load_token_key(store.as_ref(), &env).await?,
             queue: Queue::new(options.queue_events, options.queue_bytes),

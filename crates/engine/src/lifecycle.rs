@@ -1,10 +1,10 @@
 //! Carries slices through their life: made ahead of need, closed and dropped by age. One idempotent step per namespace,
 //! run by a timer, at a namespace's creation and when a write finds no slice.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use anabranch_model::{NamespaceName, Slice, SliceState, Timestamp, config::MAX_SLICES, slice::doublings};
-use anabranch_store::Store;
+use anabranch_store::{Store, StoreError};
 
 use crate::{EngineError, NamespaceRecord, metrics::Metrics, registry::Registry};
 
@@ -13,6 +13,8 @@ pub(crate) struct Lifecycle {
     pub(crate) registry: Arc<Registry>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) env: anabranch_runtime::Env,
+    /// How long making or dropping a table may take.
+    pub(crate) timeout: Duration,
 }
 
 impl Lifecycle {
@@ -57,7 +59,7 @@ impl Lifecycle {
         }
         let now = self.env.now();
         let slice = self.plan(&namespace.record, time, now)?;
-        self.store.create_table(&slice.table(name)).await?;
+        self.timed(self.store.create_table(&slice.table(name))).await?;
         let made = self
             .registry
             .change(name, |record| {
@@ -106,7 +108,7 @@ impl Lifecycle {
     async fn close_and_drop(&self, name: &NamespaceName, now: Timestamp) -> Result<(), EngineError> {
         let namespace = self.registry.get(name.as_str())?;
         let config = namespace.record.config_at(now);
-        let past = |after: Option<std::time::Duration>, slice: &Slice| {
+        let past = |after: Option<Duration>, slice: &Slice| {
             after.is_some_and(|after| slice.interval.end.saturating_add(after) <= now)
         };
         let due = |slice: &Slice| match slice.state {
@@ -127,7 +129,10 @@ impl Lifecycle {
         let start = slice.interval.start;
         self.registry
             .change(name, |record| {
-                record.slices.set_state(start, SliceState::Closed);
+                // Others may have gone on with it: a slice never goes back.
+                if record.slices.at(start).is_some_and(|slice| slice.state == SliceState::Open) {
+                    record.slices.set_state(start, SliceState::Closed);
+                }
                 record.closed_until = record.closed_until.max(slice.interval.end);
                 Ok(())
             })
@@ -144,7 +149,7 @@ impl Lifecycle {
             Ok(())
         };
         self.registry.change(name, dropping).await?;
-        self.store.drop_table(&slice.table(name)).await?;
+        self.timed(self.store.drop_table(&slice.table(name))).await?;
         let gone = |record: &mut NamespaceRecord| {
             record.slices.remove(start);
             Ok(())
@@ -155,12 +160,25 @@ impl Lifecycle {
         Ok(())
     }
 
-    /// Drops every table of a namespace that is marked as going, then its record.
+    /// Drops every table of a namespace that is marked as going, then its record. Another namespace that has got the
+    /// same name meanwhile is left alone.
     pub(crate) async fn finish_delete(&self, name: &NamespaceName) -> Result<(), EngineError> {
-        for table in self.store.tables().await?.into_iter().filter(|table| table.namespace == *name) {
-            self.store.drop_table(&table).await?;
+        let Some(going) = self.registry.snapshot().get(name).cloned() else { return Ok(()) };
+        let incarnation = going.record.incarnation;
+        for table in self.timed(self.store.tables()).await?.into_iter().filter(|table| table.namespace == *name) {
+            if !self.registry.is_going(name, incarnation).await? {
+                return Ok(());
+            }
+            self.timed(self.store.drop_table(&table)).await?;
             self.metrics.slice_changes.with_label_values(&["dropped"]).inc();
         }
-        self.registry.remove(name).await
+        self.registry.remove(name, incarnation).await
+    }
+
+    async fn timed<T>(&self, call: impl Future<Output = Result<T, StoreError>>) -> Result<T, EngineError> {
+        match self.env.timeout(self.timeout, call).await {
+            Ok(result) => result.map_err(EngineError::Store),
+            Err(_) => Err(StoreError::Unknown { reason: "a change of tables timed out".to_owned() }.into()),
+        }
     }
 }

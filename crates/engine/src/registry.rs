@@ -137,10 +137,19 @@ impl Registry {
     /// Makes a namespace.
     pub(crate) async fn create(&self, name: &NamespaceName, record: NamespaceRecord) -> Result<(), EngineError> {
         let _changing = self.changing.lock().await;
-        match self.compare_and_set(name, None, record).await? {
-            true => Ok(()),
-            false => Err(EngineError::NamespaceExists { name: name.clone() }),
+        for _ in 0..CHANGE_ATTEMPTS {
+            if self.compare_and_set(name, None, record.clone()).await? {
+                return Ok(());
+            }
+            // Somebody's is there; or ours, which came late; or none, and the change was lost on its way.
+            let Some(document) = self.timed(self.store.load(&key(name))).await? else { continue };
+            if parse(&document.value)?.incarnation != record.incarnation {
+                return Err(EngineError::NamespaceExists { name: name.clone() });
+            }
+            self.publish(name, &document.value, document.version)?;
+            return Ok(());
         }
+        Err(EngineError::Contended { name: name.clone() })
     }
 
     /// Changes a namespace's record. `apply` may be called several times, on what is stored at that moment; when it
@@ -170,11 +179,22 @@ impl Registry {
         Err(EngineError::Contended { name: name.clone() })
     }
 
-    /// Takes a namespace's record away.
-    pub(crate) async fn remove(&self, name: &NamespaceName) -> Result<(), EngineError> {
+    /// Whether this very namespace, not another of its name, is still marked as going.
+    pub(crate) async fn is_going(&self, name: &NamespaceName, incarnation: u64) -> Result<bool, EngineError> {
+        let Some(document) = self.timed(self.store.load(&key(name))).await? else { return Ok(false) };
+        let record = parse(&document.value)?;
+        Ok(record.deleting && record.incarnation == incarnation)
+    }
+
+    /// Takes the record of a namespace that is marked as going away.
+    pub(crate) async fn remove(&self, name: &NamespaceName, incarnation: u64) -> Result<(), EngineError> {
         let _changing = self.changing.lock().await;
         for _ in 0..CHANGE_ATTEMPTS {
             let Some(document) = self.timed(self.store.load(&key(name))).await? else { break };
+            let record = parse(&document.value)?;
+            if !record.deleting || record.incarnation != incarnation {
+                return self.publish(name, &document.value, document.version);
+            }
             let removal = self.timed(self.store.compare_and_set(&key(name), Some(document.version), None)).await;
             match removal {
                 Ok(CasOutcome::Applied(_)) => break,

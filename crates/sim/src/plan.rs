@@ -162,6 +162,7 @@ fn draw_options(dice: &Dice) -> EngineOptions {
         lease: Duration::from_secs(5),
         lifecycle_interval: dice.millis(2000, 10_000),
         meta_timeout: dice.millis(500, 5000),
+        table_timeout: dice.millis(1000, 10_000),
         max_write_bytes_in_flight: dice.pick(&[8 << 10, 64 << 20]),
         queue_events: dice.pick(&[10, 1000]),
         queue_bytes: dice.pick(&[4 << 10, 1 << 20]),

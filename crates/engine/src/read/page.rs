@@ -314,7 +314,9 @@ impl<'a> Filling<'a> {
     /// Whether a record goes on with what was served before: on this page, or at the end of the one before.
     fn is_later_part(&self, record: &Record) -> bool {
         match self.reached {
-            Reached::Served => self.page.records.last().is_some_and(|last| last.continued),
+            Reached::Served => {
+                self.page.records.last().is_some_and(|last| last.continued && last.position == record.position)
+            }
             Reached::Nothing => {
                 matches!(&self.plan.begun_at, Some(Progress::Item(position, _)) if *position == record.position)
             }
@@ -388,6 +390,16 @@ impl<'a> Filling<'a> {
     fn partial(&self, in_time: bool, progress: Option<&Progress>) -> Option<Partial> {
         let closed_until = self.plan.namespace.record.closed_until;
         let lost = closed_until > self.plan.floor;
+        // Oldest first, rows that were still to come and are closed now are gone, whatever else cut the page short.
+        if lost
+            && self.plan.order == Order::OldestFirst
+            && let Some(begun) = &self.plan.begun_at
+        {
+            let complete_until = complete_until(self.plan.order, begun);
+            if complete_until < closed_until {
+                return Some(Partial { reason: PartialReason::Retention, complete_until });
+            }
+        }
         match self.plan.order {
             _ if !in_time => {
                 let complete_until = complete_until(self.plan.order, progress?);
@@ -395,12 +407,6 @@ impl<'a> Filling<'a> {
             }
             Order::LatestFirst if lost && self.finished => {
                 Some(Partial { reason: PartialReason::Retention, complete_until: closed_until })
-            }
-            Order::OldestFirst if lost => {
-                let begun = self.plan.begun_at.as_ref()?;
-                let complete_until = complete_until(self.plan.order, begun);
-                let missing = complete_until < closed_until;
-                missing.then_some(Partial { reason: PartialReason::Retention, complete_until })
             }
             _ => None,
         }

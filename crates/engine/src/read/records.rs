@@ -201,6 +201,11 @@ impl RecordReader {
         let items: Vec<Item> = page.rows.into_iter().map(|row| row.item).collect();
         let Some(last_item) = items.last() else { return Ok(None) };
         if page.more {
+            // A store may say more where nothing follows; a record that says so must go on.
+            let behind = Bound::Excluded(last_item.key.clone());
+            page.more = !self.fetch_event(fetching, &position, behind, 1, 1).await?.rows.is_empty();
+        }
+        if page.more {
             self.parts = Some((position.clone(), Some(last_item.key.clone())));
         }
         let record = Record { position, items, continued: page.more };

@@ -65,7 +65,10 @@ impl Plan {
             "" => None,
             text => Some(PageToken::open(text, &engine.token_key, fingerprint)?),
         };
-        let open = checked.interval.intersect(&Interval::new(namespace.record.closed_until, Timestamp::LATEST));
+        // A server that doesn't know yet what was closed when the scan began must not go below it either.
+        let floor = token.as_ref().map_or(Timestamp::EARLIEST, |token| token.floor);
+        let closed_until = namespace.record.closed_until.max(floor);
+        let open = checked.interval.intersect(&Interval::new(closed_until, Timestamp::LATEST));
         let records_served = token.as_ref().map_or(0, |token| token.records_served);
         let limit = Some(request.total_record_limit).filter(|limit| *limit > 0);
         let pages = config.page_limits;

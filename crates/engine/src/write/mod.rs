@@ -73,6 +73,7 @@ pub struct WriteReceipt {
 
 pub(crate) async fn write_sync(engine: &Engine, request: WriteRequest) -> Result<WriteReceipt, EngineError> {
     let begun = engine.env.monotonic();
+    engine.check_ready()?;
     let namespace = engine.registry.get(&request.namespace)?;
     let Admission { events, bytes } = checked(engine, &namespace, request.events)?;
     let max = namespace.record.config_at(engine.env.now()).write_slo.max;
@@ -82,6 +83,7 @@ pub(crate) async fn write_sync(engine: &Engine, request: WriteRequest) -> Result
 }
 
 pub(crate) async fn write_queued(engine: &Engine, request: WriteRequest) -> Result<usize, EngineError> {
+    engine.check_ready()?;
     let namespace = engine.registry.get(&request.namespace)?;
     let Admission { events, bytes } = checked(engine, &namespace, request.events)?;
     let count = events.len();
@@ -98,7 +100,6 @@ pub(crate) async fn write_queued(engine: &Engine, request: WriteRequest) -> Resu
 
 /// Everything that can be known to be wrong before anything is stored (W3).
 fn checked(engine: &Engine, namespace: &Namespace, events: Vec<EventInput>) -> Result<Admission, EngineError> {
-    engine.check_ready()?;
     let count = events.len();
     admit(&namespace.record, events, engine.env.now()).inspect_err(|error| {
         let reason = format!("{:?}", error.kind());
@@ -130,7 +131,10 @@ pub(crate) async fn store_events(
     deadline: Duration,
 ) -> Result<WriteReceipt, EngineError> {
     let name = &namespace.name;
-    prepare_slices(engine, namespace, &events, deadline).await?;
+    let remaining = deadline.saturating_sub(engine.env.monotonic());
+    let preparing = Box::pin(prepare_slices(engine, namespace, &events, deadline));
+    let prepared = engine.env.timeout(remaining, preparing).await;
+    prepared.map_err(|_| EngineError::DeadlineExceeded { what: "making a slice for the write" })??;
     // What was learnt while preparing counts from here on.
     let namespace = engine.registry.get(name.as_str())?;
     engine.registry.check_fresh()?;

@@ -79,6 +79,7 @@ impl Config {
         check.range("engine.lease", engine.lease, ms(1000), HOUR);
         check.range("engine.lifecycle_interval", engine.lifecycle_interval, ms(100), HOUR);
         check.range("engine.meta_timeout", engine.meta_timeout, ms(10), ms(600_000));
+        check.range("engine.table_timeout", engine.table_timeout, ms(10), ms(3_600_000));
     }
 }
 

@@ -122,6 +122,9 @@ section! {
         /// How long a call for metadata may take.
         #[serde(with = "compact::required")]
         meta_timeout: Duration = defaults::engine().meta_timeout,
+        /// How long making or dropping a table may take.
+        #[serde(with = "compact::required")]
+        table_timeout: Duration = defaults::engine().table_timeout,
     }
 }
 
@@ -208,6 +211,7 @@ impl Config {
             lease: engine.lease,
             lifecycle_interval: engine.lifecycle_interval,
             meta_timeout: engine.meta_timeout,
+            table_timeout: engine.table_timeout,
             max_write_bytes_in_flight: engine.max_write_in_flight.as_usize(),
             queue_events: engine.queue_events,
             queue_bytes: engine.queue_size.as_usize(),

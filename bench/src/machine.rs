@@ -1,0 +1,126 @@
+//! What it was measured on: the machine, its disk, the versions.
+
+use std::{
+    fmt, fs,
+    fs::File,
+    io::Write,
+    path::Path,
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+/// As much as an ingest request writes.
+const SYNC_BYTES: usize = 160_000;
+const SYNCS: usize = 51;
+const TMPFS: u64 = 0x0102_1994;
+const LOCK_FILE: &str = include_str!("../../Cargo.lock");
+
+/// Where the numbers come from.
+#[derive(Debug, Serialize)]
+pub(crate) struct Machine {
+    cpu: String,
+    cores: usize,
+    memory_mib: u64,
+    kernel: String,
+    /// The median time to append 160 kB to a file and sync it.
+    sync_millis: f64,
+    /// Data lies in memory: nothing that syncs can be judged.
+    in_memory: bool,
+    server: String,
+    fjall: String,
+    tonic: String,
+}
+
+impl Machine {
+    pub(crate) fn look(server: &Path, scratch: &Path) -> Result<Machine> {
+        let version = Command::new(server).arg("--version").output();
+        let version = version.with_context(|| format!("cannot start {}", server.display()))?;
+        let memory = field("/proc/meminfo", "MemTotal:").trim_end_matches("kB").trim().parse::<u64>().unwrap_or(0);
+        Ok(Machine {
+            cpu: field("/proc/cpuinfo", "model name").trim_start_matches(':').trim().to_owned(),
+            cores: std::thread::available_parallelism()?.get(),
+            memory_mib: memory / 1024,
+            kernel: fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
+            sync_millis: sync_time(scratch)?.as_secs_f64() * 1e3,
+            in_memory: rustix::fs::statfs(scratch)?.f_type as u64 == TMPFS,
+            server: String::from_utf8_lossy(&version.stdout).trim().to_owned(),
+            fjall: locked_version("fjall"),
+            tonic: locked_version("tonic"),
+        })
+    }
+}
+
+impl fmt::Display for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} cores ({}), {} MiB, Linux {}", self.cores, self.cpu, self.memory_mib, self.kernel)?;
+        writeln!(f, "{}, fjall {}, tonic {}", self.server, self.fjall, self.tonic)?;
+        write!(f, "appending and syncing 160 kB takes {:.2} ms", self.sync_millis)?;
+        if self.in_memory {
+            write!(f, "; data lies in memory: choose a disk with --dir, or nothing that syncs can be judged")?;
+        }
+        Ok(())
+    }
+}
+
+/// Refuses to begin what would fill the disk.
+pub(crate) fn check_room(directory: &Path, needed: u64) -> Result<()> {
+    let file_system = rustix::fs::statvfs(directory)?;
+    let free = file_system.f_bavail * file_system.f_frsize;
+    let gb = |bytes: u64| bytes as f64 / 1e9;
+    anyhow::ensure!(
+        free >= needed,
+        "{:.1} GB are free in {}, and the data sets need {:.1} GB: make room, or choose another place with --dir",
+        gb(free),
+        directory.display(),
+        gb(needed)
+    );
+    Ok(())
+}
+
+fn sync_time(directory: &Path) -> Result<Duration> {
+    let path = directory.join("sync");
+    let mut file = File::create(&path)?;
+    let bytes = vec![7; SYNC_BYTES];
+    let mut times = Vec::with_capacity(SYNCS);
+    for _ in 0..SYNCS {
+        let began = Instant::now();
+        file.write_all(&bytes)?;
+        file.sync_data()?;
+        times.push(began.elapsed());
+    }
+    fs::remove_file(path)?;
+    times.sort_unstable();
+    Ok(times[SYNCS / 2])
+}
+
+fn field(file: &str, name: &str) -> String {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+    line.trim().to_owned()
+}
+
+/// The version of a dependency that this was built with.
+fn locked_version(name: &str) -> String {
+    let after = LOCK_FILE.split_once(&format!("\nname = \"{name}\"\nversion = \"")).map(|(_, after)| after);
+    after.and_then(|after| after.split('"').next()).unwrap_or("unknown").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_come_from_the_lock_file() {
+        assert!(locked_version("fjall").starts_with("3."));
+        assert_eq!(locked_version("no-such-crate"), "unknown");
+    }
+
+    #[test]
+    fn a_full_disk_is_refused_before_anything_is_written() {
+        let error = check_room(Path::new("."), u64::MAX).unwrap_err().to_string();
+        assert!(error.contains("make room"), "{error}");
+    }
+}
