@@ -21,6 +21,8 @@ pub(crate) const CREATE_NAMESPACE: &str = "/anabranch.v1.NamespaceService/Create
 
 /// Enough for a page to arrive without waiting for the window to be opened again.
 const WINDOW_BYTES: u32 = 4 << 20;
+/// Frames as big as the server takes them; 16 KiB, the least, would cost it a system call each.
+const FRAME_BYTES: u32 = 256 << 10;
 const MAX_MESSAGE_BYTES: usize = 64 << 20;
 
 /// One connection of its own.
@@ -31,6 +33,7 @@ impl Connection {
         let endpoint = Endpoint::from_shared(format!("http://{address}"))?
             .initial_stream_window_size(WINDOW_BYTES)
             .initial_connection_window_size(2 * WINDOW_BYTES)
+            .max_frame_size(FRAME_BYTES)
             .tcp_nodelay(true);
         let channel = endpoint.connect().await.with_context(|| format!("cannot connect to {address}"))?;
         Ok(Connection(Grpc::new(channel).max_decoding_message_size(MAX_MESSAGE_BYTES)))
