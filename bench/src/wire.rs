@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 
+use anabranch_api::v1;
 use anyhow::{Context, Result};
 use bytes::{Buf, BufMut, Bytes};
 use prost::Message;
@@ -78,6 +79,15 @@ pub(crate) struct PageOutline {
     pub(crate) records: Vec<Bytes>,
     #[prost(string, tag = "2")]
     pub(crate) next_page_token: String,
+    #[prost(message, repeated, tag = "4")]
+    pub(crate) response_context: Vec<v1::ResponseContext>,
+}
+
+impl PageOutline {
+    /// Bytes that the server took from its store for this page.
+    pub(crate) fn bytes_read(&self) -> u64 {
+        self.response_context.iter().map(|context| context.bytes_read).sum()
+    }
 }
 
 /// Messages as they lie in memory.

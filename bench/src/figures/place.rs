@@ -30,12 +30,17 @@ pub(super) async fn measure(bench: &mut Bench) -> Result<Vec<Measure>> {
     for run in 0..bench.sizes.runs {
         bench.progress(run);
         let (mut in_large, mut in_small) = (Latencies::new()?, Latencies::new()?);
-        for _ in 0..bench.sizes.pages.div_ceil(2 * PAGES_PER_TURN) {
-            large.turn(&mut random, &mut in_large).await?;
-            small.turn(&mut random, &mut in_small).await?;
+        let turns = bench.sizes.pages.div_ceil(2 * PAGES_PER_TURN);
+        let (mut from_large, mut from_small) = (0, 0);
+        for _ in 0..turns {
+            from_large += large.turn(&mut random, &mut in_large).await?;
+            from_small += small.turn(&mut random, &mut in_small).await?;
         }
+        let kib_per_page = |bytes: u64| bytes as f64 / 1024.0 / f64::from(turns * PAGES_PER_TURN);
         let ratio = in_large.millis(0.5) / in_small.millis(0.5);
         sheet.bounded("p50, large history to small", Unit::Ratio, Bound::AtMost(1.3), ratio);
+        sheet.note("  large, read from the store per page", Unit::KiB, kib_per_page(from_large));
+        sheet.note("  small, read from the store per page", Unit::KiB, kib_per_page(from_small));
         sheet.note("  large, p50", Unit::Milliseconds, in_large.millis(0.5));
         sheet.note("  large, p99", Unit::Milliseconds, in_large.millis(0.99));
         sheet.note("  small, p50", Unit::Milliseconds, in_small.millis(0.5));
@@ -58,16 +63,19 @@ impl Side {
         Ok(())
     }
 
-    async fn turn(&mut self, random: &mut Random, latencies: &mut Latencies) -> Result<()> {
+    /// Reads some pages; answers how many bytes the server took from its store for them.
+    async fn turn(&mut self, random: &mut Random, latencies: &mut Latencies) -> Result<u64> {
+        let mut bytes_read = 0;
         for _ in 0..PAGES_PER_TURN {
             let place = self.history.random_place(u64::from(PAGE_SIZE), random);
             let request = self.history.page_before(place, PAGE_SIZE);
             let began = Instant::now();
             let answer = self.connection.call(wire::READ, request).await?;
             latencies.record(began.elapsed());
-            let records = PageOutline::decode(answer)?.records.len();
-            ensure!(records == PAGE_SIZE as usize, "a page held {records} records");
+            let page = PageOutline::decode(answer)?;
+            ensure!(page.records.len() == PAGE_SIZE as usize, "a page held {} records", page.records.len());
+            bytes_read += page.bytes_read();
         }
-        Ok(())
+        Ok(bytes_read)
     }
 }
