@@ -24,6 +24,9 @@ pub struct Detection {
     pub immutable: bool,
     /// Of this form.
     pub version: String,
+    /// How many bytes of it a read has seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_seen: Option<u64>,
 }
 
 /// Why bytes aren't a detection.
@@ -42,7 +45,13 @@ pub enum DetectionError {
 
 impl Detection {
     /// A detection of a partition of a slice.
-    pub fn new(namespace: NamespaceName, time_slice: String, partition: &PartitionKey, immutable: bool) -> Self {
+    pub fn new(
+        namespace: NamespaceName,
+        time_slice: String,
+        partition: &PartitionKey,
+        immutable: bool,
+        bytes_seen: Option<u64>,
+    ) -> Self {
         Detection {
             namespace,
             time_slice,
@@ -51,6 +60,7 @@ impl Detection {
             event_bucket: partition.event_bucket.0,
             immutable,
             version: VERSION.to_owned(),
+            bytes_seen,
         }
     }
 

@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use anabranch_bus::{Bus, LocalBus};
 use anabranch_model::{
     Interval, NamespaceConfig, NamespaceName, Timestamp, TokenKey,
     config::{MAX_SLICES, Surroundings},
@@ -26,6 +27,8 @@ use crate::{
     namespace::NextConfig,
     read::Shapes,
     registry::{Namespace, Registry},
+    splits::{SplitOptions, Splits},
+    tasks::{TaskStatus, Tasks},
     write::queue::Queue,
 };
 
@@ -59,6 +62,10 @@ pub struct EngineOptions {
     pub max_reads_in_flight: usize,
     /// Partitions of one read that are fetched at once, at most.
     pub max_fan_out: usize,
+    /// How splits are made and used.
+    pub splits: SplitOptions,
+    /// Detections that may be on their way within the process.
+    pub bus_capacity: usize,
 }
 
 impl Default for EngineOptions {
@@ -76,6 +83,8 @@ impl Default for EngineOptions {
             drain_timeout: Duration::from_secs(30),
             max_reads_in_flight: 256,
             max_fan_out: 64,
+            splits: SplitOptions::default(),
+            bus_capacity: 10_000,
         }
     }
 }
@@ -94,19 +103,34 @@ pub struct Engine {
     pub(crate) write_room: Semaphore,
     pub(crate) read_room: Semaphore,
     pub(crate) shapes: Shapes,
+    pub(crate) splits: Splits,
+    pub(crate) tasks: Tasks,
     stopping: AtomicBool,
     wake_lifecycle: Notify,
+    pub(crate) wake_sweep: Notify,
 }
 
 impl Engine {
-    /// Loads what is stored and starts the background tasks.
+    /// Loads what is stored and starts the background tasks, with a bus within the process.
     pub async fn start(store: Arc<dyn Store>, env: Env, options: EngineOptions) -> Result<Arc<Engine>, EngineError> {
+        let bus = Arc::new(LocalBus::new(options.bus_capacity));
+        Engine::start_on(store, bus, env, options).await
+    }
+
+    /// Loads what is stored and starts the background tasks; detections go over `bus`.
+    pub async fn start_on(
+        store: Arc<dyn Store>,
+        bus: Arc<dyn Bus>,
+        env: Env,
+        options: EngineOptions,
+    ) -> Result<Arc<Engine>, EngineError> {
         let metrics = Arc::new(Metrics::new());
         let registry = Arc::new(Registry::new(store.clone(), env.clone(), &options));
         registry.refresh().await?;
         let lifecycle = Lifecycle {
             store: store.clone(),
             registry: registry.clone(),
+            records: anabranch_split::Records::new(store.clone(), env.clone(), options.meta_timeout),
             metrics: metrics.clone(),
             env: env.clone(),
             timeout: options.table_timeout,
@@ -117,6 +141,9 @@ impl Engine {
             write_room: Semaphore::new(options.max_write_bytes_in_flight / 1024),
             read_room: Semaphore::new(options.max_reads_in_flight),
             shapes: Shapes::default(),
+            splits: Splits::new(&store, bus, &env, options.splits),
+            tasks: Tasks::default(),
+            wake_sweep: Notify::new(),
             stopping: AtomicBool::new(false),
             wake_lifecycle: Notify::new(),
             store,
@@ -135,6 +162,18 @@ impl Engine {
         self.env.spawn(async move { engine.drain_queue().await });
         let engine = self.clone();
         self.env.spawn(async move { engine.run_lifecycle().await });
+        let engine = self.clone();
+        self.env.spawn(async move { engine.run_sweep().await });
+        let engine = self.clone();
+        self.env.spawn(async move { engine.run_doubts().await });
+        if self.options.splits.concurrent > 0 {
+            let engine = self.clone();
+            self.env.spawn(async move { engine.run_bus().await });
+        }
+        for at in 0..self.options.splits.concurrent {
+            let engine = self.clone();
+            self.env.spawn(async move { engine.run_worker(at).await });
+        }
         if !self.registry.refresh_interval().is_zero() {
             let engine = self.clone();
             self.env.spawn(async move { engine.run_refresh().await });
@@ -145,10 +184,11 @@ impl Engine {
         while !self.is_stopping() {
             for name in self.registry.snapshot().keys() {
                 if let Err(error) = self.lifecycle.step(name).await {
-                    self.metrics.task_failures.with_label_values(&["lifecycle"]).inc();
+                    self.task_failed("lifecycle", &error);
                     tracing::warn!(namespace = %name, %error, "the lifecycle of slices will be tried again");
                 }
             }
+            self.tasks.ended("lifecycle", "looked after the slices of all namespaces", self.env.now());
             let wake = self.wake_lifecycle.notified();
             let _ = self.env.timeout(self.options.lifecycle_interval, wake).await;
         }
@@ -157,9 +197,12 @@ impl Engine {
     async fn run_refresh(&self) {
         while !self.is_stopping() {
             self.env.sleep(self.registry.refresh_interval()).await;
-            if let Err(error) = self.registry.refresh().await {
-                self.metrics.task_failures.with_label_values(&["refresh"]).inc();
-                tracing::warn!(%error, "the configuration can't be refreshed");
+            match self.registry.refresh().await {
+                Ok(()) => self.tasks.ended("refresh", "read the configuration", self.env.now()),
+                Err(error) => {
+                    self.task_failed("refresh", &error);
+                    tracing::warn!(%error, "the configuration can't be refreshed");
+                }
             }
         }
     }
@@ -168,6 +211,7 @@ impl Engine {
     pub async fn shutdown(&self) -> Result<(), EngineError> {
         self.stopping.store(true, Ordering::Release);
         self.wake_lifecycle.notify_one();
+        self.wake_sweep.notify_one();
         let drained = self.env.timeout(self.options.drain_timeout, self.queue.drained()).await;
         if drained.is_err() {
             let events = self.queue.discard();
@@ -180,6 +224,16 @@ impl Engine {
 
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn task_failed(&self, task: &'static str, error: &dyn std::fmt::Display) {
+        self.metrics.task_failures.with_label_values(&[task]).inc();
+        self.tasks.failed(task, error, self.env.now());
+    }
+
+    /// The background tasks and how they fare.
+    pub fn tasks(&self) -> Vec<TaskStatus> {
+        self.tasks.all()
     }
 
     /// What is counted.
@@ -293,7 +347,7 @@ impl Engine {
                 slice_doublings: window_doublings(interval, seconds_per_slice, record.slices.len()),
                 reason: reason.to_owned(),
             };
-            record.backfills.push(backfill.clone());
+            record.reopen(backfill.clone());
             Ok(backfill)
         };
         self.registry.change(&namespace.name, open).await

@@ -56,6 +56,12 @@ pub struct WriteOutcome {
 /// An error of the engine.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum EngineError {
+    /// Somebody else changed the record of a split at the same time.
+    #[error("the split is being changed by somebody else; try again: {reason}")]
+    SplitBusy {
+        /// What was found.
+        reason: String,
+    },
     /// The request can't be taken; nothing was done (W3). Names everything that is wrong.
     #[error("{}", describe(.0))]
     Refused(Vec<Violation>),
@@ -148,7 +154,7 @@ impl EngineError {
             EngineError::WriteFailed { kind, .. } => *kind,
             EngineError::DeadlineExceeded { .. } => ErrorKind::DeadlineExceeded,
             EngineError::Overloaded { .. } | EngineError::Slice(_) => ErrorKind::ResourceExhausted,
-            EngineError::Contended { .. } => ErrorKind::Aborted,
+            EngineError::Contended { .. } | EngineError::SplitBusy { .. } => ErrorKind::Aborted,
             EngineError::NotServing { .. } => ErrorKind::Unavailable,
             EngineError::Store(error) => match error.kind() {
                 StoreErrorKind::Retry | StoreErrorKind::Unknown | StoreErrorKind::NoSuchTable => ErrorKind::Unavailable,
@@ -194,4 +200,13 @@ fn describe(violations: &[Violation]) -> String {
         text.push_str(&format!("; and {} more", violations.len() - SHOWN));
     }
     text
+}
+
+impl From<anabranch_split::SplitError> for EngineError {
+    fn from(error: anabranch_split::SplitError) -> Self {
+        match error {
+            anabranch_split::SplitError::Store(error) => EngineError::Store(error),
+            other => EngineError::SplitBusy { reason: other.to_string() },
+        }
+    }
 }

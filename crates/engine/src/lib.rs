@@ -9,6 +9,8 @@
 //! | `lifecycle` | makes slices ahead of time, closes and drops old ones, ends backfill windows |
 //! | [`write`](mod@write) | check everything, then store; the queue of unsynced writes |
 //! | [`read`](mod@read) | slices → groups of partitions → records → a page and its token |
+//! | [`splits`] | wide partitions: detection, workers, routing, comparison, what operators ask for |
+//! | [`tasks`] | [`TaskStatus`]: what background tasks do |
 //! | [`error`] | [`EngineError`], with a [`kind`](EngineError::kind) that a protocol can translate |
 //! | [`metrics`] | what is counted |
 
@@ -19,10 +21,18 @@ pub mod metrics;
 pub mod namespace;
 pub mod read;
 mod registry;
+pub mod splits;
+pub mod tasks;
 pub mod write;
 
 pub use engine::{Engine, EngineOptions};
 pub use error::{EngineError, ErrorKind, Violation, WriteOutcome};
-pub use namespace::{Backfill, BackfillState, NamespaceRecord};
+pub use namespace::{Backfill, BackfillState, ModeChange, NamespaceRecord, SplitUse};
 pub use read::{Filter, Page, Partial, PartialReason, ReadRequest};
+pub use splits::{
+    SplitOptions,
+    admin::{SplitSelection, Verified},
+    verdict::{FoundBy, KeptDifference, KeptRow},
+};
+pub use tasks::TaskStatus;
 pub use write::{EventInput, ItemInput, TimeInput, WriteReceipt, WriteRequest};

@@ -11,6 +11,7 @@ use crate::{EngineError, NamespaceRecord, metrics::Metrics, registry::Registry};
 pub(crate) struct Lifecycle {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) registry: Arc<Registry>,
+    pub(crate) records: anabranch_split::Records,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) env: anabranch_runtime::Env,
     /// How long making or dropping a table may take.
@@ -150,6 +151,7 @@ impl Lifecycle {
         };
         self.registry.change(name, dropping).await?;
         self.timed(self.store.drop_table(&slice.table(name))).await?;
+        self.drop_splits(name, slice).await?;
         let gone = |record: &mut NamespaceRecord| {
             record.slices.remove(start);
             Ok(())
@@ -157,6 +159,19 @@ impl Lifecycle {
         self.registry.change(name, gone).await?;
         self.metrics.slice_changes.with_label_values(&["dropped"]).inc();
         tracing::info!(namespace = %name, slice = slice.name(), "dropped a slice");
+        Ok(())
+    }
+
+    /// Drops the pieces and the split records of a slice (L1). A worker that still held one finds neither table nor record.
+    async fn drop_splits(&self, name: &NamespaceName, slice: &Slice) -> Result<(), EngineError> {
+        let slice_name = slice.name();
+        let pieces = format!("wide_{slice_name}_");
+        for table in self.timed(self.store.tables()).await? {
+            if table.namespace == *name && table.table.starts_with(&pieces) {
+                self.timed(self.store.drop_table(&table)).await?;
+            }
+        }
+        self.records.remove_slice(name, &slice_name).await?;
         Ok(())
     }
 
@@ -171,6 +186,14 @@ impl Lifecycle {
             }
             self.timed(self.store.drop_table(&table)).await?;
             self.metrics.slice_changes.with_label_values(&["dropped"]).inc();
+        }
+        for slice in going.record.slices.iter() {
+            self.records.remove_slice(name, &slice.name()).await?;
+        }
+        let differences = crate::splits::verdict::scope(name);
+        for (document, versioned) in self.timed(self.store.list(&differences, None, usize::MAX)).await? {
+            let key = anabranch_store::MetaKey::new(differences.clone(), document);
+            self.timed(self.store.compare_and_set(&key, Some(versioned.version), None)).await?;
         }
         self.registry.remove(name, incarnation).await
     }

@@ -1,7 +1,8 @@
 //! What the engine counts. Labels are namespaces and fixed words, never ids of series.
 
 use prometheus::{
-    Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry, core::Collector, exponential_buckets,
+    Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    core::Collector, exponential_buckets,
 };
 
 /// The engine's counters, registered in one [`Registry`] that the server prints at `/metrics`.
@@ -36,6 +37,50 @@ pub struct Metrics {
     pub read_retries: IntCounter,
     /// Slices made, closed and dropped, by what.
     pub slice_changes: IntCounterVec,
+    /// Suspicions of wide partitions, by namespace and what became of them.
+    pub detections: IntCounterVec,
+    /// Lookups of partitions that may be split, by outcome.
+    pub split_routes: IntCounterVec,
+    /// Reads of pieces that went back to the original.
+    pub split_fallbacks: IntCounter,
+    /// Slices whose splits were given a rest because of too many fallbacks.
+    pub split_rests: IntCounter,
+    /// Work that found no room in the queue; the next sweep finds it again.
+    pub split_work_dropped: IntCounter,
+    /// Efforts on split records, by the state that they ended in.
+    pub splits_ended: IntCounterVec,
+    /// From planning to being served.
+    pub split_seconds: Histogram,
+    /// Bytes of segments that were completed, before and after.
+    pub split_bytes: IntCounterVec,
+    /// Comparisons of splits with originals, by outcome.
+    pub comparisons: IntCounterVec,
+    /// What the sides of a comparison took.
+    pub side_seconds: HistogramVec,
+    /// Splits that were set aside because they were slower than the original.
+    pub splits_set_aside: IntCounter,
+    /// Changes of the read mode, by namespace and new mode.
+    pub mode_changes: IntCounterVec,
+    /// Split records, by state.
+    pub split_records: IntGaugeVec,
+    /// Partitions in all filters.
+    pub filter_elements: IntGauge,
+    /// Size of all filters.
+    pub filter_bytes: IntGauge,
+    /// Age of the oldest filter.
+    pub filter_age_seconds: IntGauge,
+    /// Records found in the router's cache.
+    pub router_hits: IntGauge,
+    /// Records not found in the router's cache.
+    pub router_misses: IntGauge,
+    /// Partitions that wait for a worker.
+    pub split_work_waiting: IntGauge,
+    /// Partitions that are worked on.
+    pub splits_running: IntGauge,
+    /// Comparisons that wait.
+    pub doubts_waiting: IntGauge,
+    /// Waits of splits that were lengthened because reads were slow.
+    pub split_slowed: IntGauge,
     /// Background tasks that failed and will run again, by task.
     pub task_failures: IntCounterVec,
 }
@@ -50,6 +95,18 @@ impl Metrics {
         };
         let gauge =
             |name: &str, help: &str| register(&registry, IntGauge::new(name, help).expect("names are constants"));
+        let count =
+            |name: &str, help: &str| register(&registry, IntCounter::new(name, help).expect("names are constants"));
+        let histogram = |name: &str, help: &str, first: f64| {
+            let buckets = exponential_buckets(first, 4.0, 10).expect("bounds are constants");
+            let opts = HistogramOpts::new(name, help).buckets(buckets);
+            register(&registry, Histogram::with_opts(opts).expect("names are constants"))
+        };
+        let opts = HistogramOpts::new("anabranch_comparison_seconds", "What the sides of a comparison took")
+            .buckets(exponential_buckets(0.0001, 4.0, 10).expect("bounds are constants"));
+        let sides = HistogramVec::new(opts, &["side"]).expect("names are constants");
+        let states = IntGaugeVec::new(Opts::new("anabranch_split_records", "Split records by state"), &["state"])
+            .expect("names are constants");
         let buckets = exponential_buckets(1.0, 2.0, 12).expect("bounds are constants");
         let opts = HistogramOpts::new("anabranch_read_partitions", "Partitions opened for one page").buckets(buckets);
         let partitions = Histogram::with_opts(opts).expect("names are constants");
@@ -73,6 +130,32 @@ impl Metrics {
             reads_failed: by("anabranch_reads_failed_total", "Reads refused or failed", &["namespace", "reason"]),
             read_retries: register(&registry, retries.expect("names are constants")),
             slice_changes: by("anabranch_slice_changes_total", "Slices made, closed, dropped", &["change"]),
+            detections: by("anabranch_detections_total", "Suspicions of wide partitions", &["namespace", "outcome"]),
+            split_routes: by("anabranch_split_routes_total", "Lookups of partitions that may be split", &["outcome"]),
+            split_fallbacks: count("anabranch_split_fallbacks_total", "Reads of pieces that went back to the original"),
+            split_rests: count("anabranch_split_rests_total", "Slices whose splits rest after too many fallbacks"),
+            split_work_dropped: count("anabranch_split_work_dropped_total", "Split work that found no room"),
+            splits_ended: by(
+                "anabranch_splits_ended_total",
+                "Efforts on split records, by where they ended",
+                &["state"],
+            ),
+            split_seconds: histogram("anabranch_split_seconds", "From planning a segment to serving it", 0.01),
+            split_bytes: by("anabranch_split_bytes_total", "Bytes of completed segments", &["side"]),
+            comparisons: by("anabranch_comparisons_total", "Comparisons of splits with originals", &["outcome"]),
+            side_seconds: register(&registry, sides),
+            splits_set_aside: count("anabranch_splits_set_aside_total", "Splits set aside because they didn't pay"),
+            mode_changes: by("anabranch_mode_changes_total", "Changes of the read mode", &["namespace", "mode"]),
+            split_records: register(&registry, states),
+            filter_elements: gauge("anabranch_filter_elements", "Partitions in all filters"),
+            filter_bytes: gauge("anabranch_filter_bytes", "Size of all filters"),
+            filter_age_seconds: gauge("anabranch_filter_age_seconds", "Age of the oldest filter"),
+            router_hits: gauge("anabranch_router_hits", "Split records found in the cache"),
+            router_misses: gauge("anabranch_router_misses", "Split records not found in the cache"),
+            split_work_waiting: gauge("anabranch_split_work_waiting", "Partitions that wait for a worker"),
+            splits_running: gauge("anabranch_splits_running", "Partitions that are worked on"),
+            doubts_waiting: gauge("anabranch_comparisons_waiting", "Comparisons that wait"),
+            split_slowed: gauge("anabranch_split_slowed", "Waits of splits lengthened because reads were slow"),
             task_failures: by("anabranch_task_failures_total", "Background steps that failed", &["task"]),
             registry,
         }

@@ -3,11 +3,13 @@
 
 use std::time::Duration;
 
-use anabranch_model::{BlockedSeries, Interval, NamespaceConfig, SliceMap, TimeSeriesId, Timestamp};
+use anabranch_model::{BlockedSeries, Interval, NamespaceConfig, ReadMode, SliceMap, TimeSeriesId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// Closed backfill windows that are kept to be shown.
 const KEPT_BACKFILLS: usize = 20;
+/// Changes of the read mode that are kept to be shown.
+const KEPT_MODE_CHANGES: usize = 50;
 
 /// The stored document of a namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,8 +29,12 @@ pub struct NamespaceRecord {
     pub slices: SliceMap,
     /// Everything before this has been closed: the newest end of a slice that ever was.
     pub closed_until: Timestamp,
+    /// Everything before this is sealed: ordinary writes are refused, whatever the accept limit says (S3). Only rises.
+    pub sealed_until: Timestamp,
     /// Windows for old events, oldest first.
     pub backfills: Vec<Backfill>,
+    /// How splits are used.
+    pub splits: SplitUse,
     /// Set when the namespace is being deleted: nothing is written or read any more.
     pub deleting: bool,
 }
@@ -61,6 +67,84 @@ pub struct Backfill {
     pub slice_doublings: u32,
     /// Why, in the words of whoever opened it.
     pub reason: String,
+}
+
+/// How the splits of a namespace are used.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SplitUse {
+    /// How far reads trust splits.
+    pub mode: ReadMode,
+    /// Since when.
+    pub since: Timestamp,
+    /// How the mode changed, oldest first.
+    pub history: Vec<ModeChange>,
+    /// How often sealed time was opened again.
+    pub reopenings: u64,
+    /// The slices in which it was, with the count at the time. Segments that were compared with the original earlier than that
+    /// aren't used: they may hold less.
+    pub reopened: Vec<Reopened>,
+}
+
+/// A change of the read mode.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModeChange {
+    /// When.
+    pub at: Timestamp,
+    /// From which mode.
+    pub from: ReadMode,
+    /// To which.
+    pub to: ReadMode,
+    /// Who did it: an operator, or a rule.
+    pub by: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// A slice in which sealed time was opened again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reopened {
+    /// The slice's start.
+    pub slice: Timestamp,
+    /// The count of reopenings when it last was.
+    pub count: u64,
+}
+
+impl SplitUse {
+    /// New namespaces compare: they trust splits once those have proven themselves.
+    fn new(since: Timestamp) -> Self {
+        let mode = ReadMode::Comparison;
+        SplitUse { mode, since, history: Vec::new(), reopenings: 0, reopened: Vec::new() }
+    }
+
+    /// Changes the mode and takes down who did it and why. Says whether it was another one.
+    pub fn change_mode(&mut self, to: ReadMode, by: &str, reason: &str, at: Timestamp) -> bool {
+        if self.mode == to {
+            return false;
+        }
+        self.history.push(ModeChange { at, from: self.mode, to, by: by.to_owned(), reason: reason.to_owned() });
+        let surplus = self.history.len().saturating_sub(KEPT_MODE_CHANGES);
+        self.history.drain(..surplus);
+        self.mode = to;
+        self.since = at;
+        true
+    }
+
+    /// Segments of this slice count only if they were compared with the original at this count or later.
+    pub fn reopened(&self, slice_start: Timestamp) -> u64 {
+        let found = self.reopened.iter().find(|reopened| reopened.slice == slice_start);
+        found.map_or(0, |reopened| reopened.count)
+    }
+
+    fn reopen(&mut self, slices: impl Iterator<Item = Timestamp>) {
+        self.reopenings += 1;
+        for slice in slices {
+            self.reopened.retain(|reopened| reopened.slice != slice);
+            self.reopened.push(Reopened { slice, count: self.reopenings });
+        }
+    }
 }
 
 /// Where a backfill window is in its life.
@@ -98,7 +182,9 @@ impl NamespaceRecord {
             next: None,
             slices: SliceMap::default(),
             closed_until: Timestamp::EARLIEST,
+            sealed_until: Timestamp::EARLIEST,
             backfills: Vec::new(),
+            splits: SplitUse::new(created),
             deleting: false,
         }
     }
@@ -123,7 +209,34 @@ impl NamespaceRecord {
         let config = self.config_at(now);
         // Half-open, so that an event exactly `drift_limit` ahead is still taken.
         let end = now.saturating_add(config.drift_limit).saturating_add(Duration::from_nanos(1));
-        Interval::new(now.saturating_sub(config.accept_limit), end)
+        Interval::new(now.saturating_sub(config.accept_limit).max(self.sealed_until), end)
+    }
+
+    /// Moves [`sealed_until`](Self::sealed_until) to what no write can reach any more, also under settings on their way.
+    pub fn seal(&mut self, now: Timestamp) {
+        let configs = [Some(&self.config), self.next.as_ref().map(|next| &next.config)];
+        let reach = configs.into_iter().flatten().map(|config| config.accept_limit + config.seal_margin).max();
+        let edge = now.saturating_sub(reach.unwrap_or_default());
+        self.sealed_until = self.sealed_until.max(edge);
+    }
+
+    /// Opens sealed time again. Splits of the slices in it count only once they were compared with the original anew.
+    pub fn reopen(&mut self, backfill: Backfill) {
+        let slices: Vec<Timestamp> =
+            self.slices.overlapping(backfill.interval).iter().map(|slice| slice.interval.start).collect();
+        self.splits.reopen(slices.into_iter());
+        self.splits.reopened.retain(|reopened| self.slices.at(reopened.slice).is_some());
+        self.backfills.push(backfill);
+    }
+
+    /// Whether a window may still bring events into this span: from its opening until every server has seen its end and the
+    /// last write has been answered.
+    pub fn may_be_backfilled(&self, span: Interval, now: Timestamp, notice: Duration) -> bool {
+        let margin = self.config_at(now).seal_margin;
+        self.backfills.iter().any(|window| {
+            let over = window.expires.saturating_add(notice).saturating_add(margin);
+            now < over && !window.interval.intersect(&span).is_empty()
+        })
     }
 
     /// Whether an event of this time may be written at `now`: in the ordinary window or an open backfill.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::fmt::serde::unsigned_duration::friendly::compact;
 use serde::{Deserialize, Serialize};
 
-use crate::{PartitionSettings, TimeSeriesId, Timestamp, slice::SLICE_GRAIN_SECONDS, time::describe};
+use crate::{PartitionSettings, SplitSettings, TimeSeriesId, Timestamp, slice::SLICE_GRAIN_SECONDS, time::describe};
 
 /// The most slices, and so tables, that a namespace may have.
 pub const MAX_SLICES: usize = 400;
@@ -98,16 +98,6 @@ pub struct WriteLimits {
     pub max_id_bytes: u32,
 }
 
-/// How wide partitions are split.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SplitSettings {
-    /// A partition is wide from this many bytes on.
-    pub threshold_bytes: u64,
-    /// The size that pieces should have.
-    pub target_piece_bytes: u64,
-}
-
 /// A series that is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -154,7 +144,7 @@ impl Default for NamespaceConfig {
                 max_item_bytes: MIB,
                 max_id_bytes: 256,
             },
-            split: SplitSettings { threshold_bytes: 10 * MIB, target_piece_bytes: 4 * MIB },
+            split: SplitSettings::default(),
             block_list: Vec::new(),
         }
     }
@@ -295,6 +285,10 @@ impl NamespaceConfig {
         check.range("write_limits.max_id_bytes", writes.max_id_bytes, 16, crate::ids::MAX_ID_BYTES as u32);
         check.range("split.threshold_bytes", self.split.threshold_bytes, 64 * 1024, 1 << 40);
         check.range("split.target_piece_bytes", self.split.target_piece_bytes, 16 * 1024, self.split.threshold_bytes);
+        check.range("split.block_bytes", self.split.block_bytes, 1024, 1 << 20);
+        check.range("split.compare_percent", self.split.compare_percent, 0, 100);
+        check.range("split.promote_comparisons", self.split.promote_comparisons, 1, 1_000_000);
+        check.range("split.promote_over", self.split.promote_over, Duration::ZERO, 30 * DAY);
     }
 }
 

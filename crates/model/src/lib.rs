@@ -10,6 +10,7 @@
 //! | [`hash`] | the event hash that picks an event bucket, the row hash, the [`Checksum`] |
 //! | [`key`] | the order-preserving row key of stores that are ordered maps |
 //! | [`token`] | the sealed, stateless page token |
+//! | [`split`](mod@split) | [`SplitSettings`] and the [`ReadMode`]s |
 //! | [`config`] | a namespace's configuration and the rules it must obey |
 
 pub mod config;
@@ -18,14 +19,16 @@ pub mod hash;
 pub mod ids;
 pub mod key;
 pub mod slice;
+pub mod split;
 pub mod time;
 pub mod token;
 
-pub use config::{BlockedSeries, ConfigProblem, NamespaceConfig, PageLimits, Slo, SplitSettings, WriteLimits};
+pub use config::{BlockedSeries, ConfigProblem, NamespaceConfig, PageLimits, Slo, WriteLimits};
 pub use event::{Event, Item, Order, Position, Record, Row, RowKey};
 pub use hash::{Checksum, event_hash, row_hash};
 pub use ids::{EventId, EventItemKey, IdError, NamespaceName, TimeSeriesId};
 pub use key::PartitionKey;
 pub use slice::{EventBucket, PartitionSettings, Slice, SliceError, SliceMap, SliceState, TableName, TimeBucket};
+pub use split::{Packing, ReadMode, SplitSettings, SplitStrategy};
 pub use time::{Interval, TimeError, Timestamp};
 pub use token::{PageToken, Progress, TokenError, TokenKey};

@@ -135,6 +135,8 @@ pub struct Interval {
 }
 
 impl Interval {
+    /// No time.
+    pub const EMPTY: Interval = Interval { start: Timestamp::EARLIEST, end: Timestamp::EARLIEST };
     /// All the time that events may have.
     pub const ALL: Interval = Interval { start: Timestamp::EARLIEST, end: Timestamp::LATEST };
 

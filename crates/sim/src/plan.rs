@@ -169,6 +169,7 @@ fn draw_options(dice: &Dice) -> EngineOptions {
         drain_timeout: Duration::from_secs(30),
         max_reads_in_flight: dice.pick(&[1, 4, 256]),
         max_fan_out: dice.pick(&[1, 2, 8, 64]),
+        ..EngineOptions::default()
     }
 }
 

@@ -8,22 +8,36 @@
 //! | [`work`] | [`Work`]: a worker's hands; [`Ground`]: what it must know of a partition |
 //! | [`states`] | one file per state |
 //! | [`form`] | [`Form`]: rows or blocks |
+//! | [`history`] | [`HistoryReader`]: one partition's rows, wherever they lie |
+//! | `merged` | the pieces of a segment that was spread by hash |
+//! | [`router`] | [`Router`]: which partitions are split, and how; a filter per slice before a cache of records |
+//! | [`compare`] | pieces against the original, row by row |
+//! | [`pace`] | [`Pace`]: how fast splits may go |
 //! | `cut` | where a segment is cut into pieces |
 //! | `readback` | reads a piece back and adds up what it holds |
 //! | [`error`] | [`SplitError`] |
 
+pub mod compare;
 mod cut;
 pub mod error;
 pub mod form;
+pub mod history;
+mod merged;
+pub mod pace;
 mod readback;
 pub mod record;
 pub mod records;
+pub mod router;
 pub mod states;
 pub mod work;
 
+pub use compare::{Comparison, Cost, Difference, Doubt};
 pub use error::SplitError;
 pub use form::{Compression, Form};
-pub use record::{Generation, Piece, Segment, State, WidePartition, WideRow};
+pub use history::{HistoryReader, Served};
+pub use pace::Pace;
+pub use record::{Generation, Piece, Segment, State, Strategy, WidePartition, WideRow};
 pub use records::{Loaded, Records};
+pub use router::{Router, RouterOptions, SliceFilter};
 pub use states::Effort;
 pub use work::{Ground, Work, WorkOptions};

@@ -8,6 +8,7 @@ use anabranch_model::{
     Checksum, EventBucket, Interval, NamespaceName, PartitionKey, Position, TableName, TimeBucket, TimeSeriesId,
     Timestamp,
 };
+use anabranch_store::Density;
 use serde::{Deserialize, Serialize};
 
 use crate::form::Form;
@@ -43,8 +44,21 @@ impl Generation {
     }
 }
 
+/// How the rows of a segment are divided among its pieces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind", deny_unknown_fields)]
+pub enum Strategy {
+    /// Contiguous pieces, cut between events.
+    TimeRange,
+    /// Spread by hash over so many pieces, a power of two.
+    EventBucket {
+        /// How many pieces; 0 until it is planned.
+        pieces: u32,
+    },
+}
+
 /// Names a partition among all.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct WidePartition {
     /// In which namespace.
     pub namespace: NamespaceName,
@@ -105,6 +119,10 @@ pub struct WideRow {
     pub nonce: u64,
     /// Segments that reads may use, oldest first; each begins where the one before ends.
     pub served: Vec<Segment>,
+    /// Up to where time was looked at for another segment.
+    pub looked_until: Timestamp,
+    /// Why reads don't use the segments of this generation, if they don't: they were slower than the original.
+    pub set_aside: Option<String>,
     /// Of the next segment.
     pub state: State,
     /// How often the next segment was tried.
@@ -193,8 +211,13 @@ pub struct Target {
     pub span: Interval,
     /// Where its pieces go.
     pub generation: Generation,
+    /// How rows are divided among pieces.
+    pub strategy: Strategy,
     /// How rows lie in pieces.
     pub form: Form,
+    /// How often sealed time of the namespace had been opened again when its rows were read. What was opened again later may
+    /// hold more.
+    pub as_of: u64,
     /// How big pieces should be.
     pub target_piece_bytes: u64,
     /// From how many bytes on it is worth it.
@@ -318,9 +341,15 @@ pub struct Segment {
     pub span: Interval,
     /// Where its pieces are.
     pub generation: Generation,
+    /// How rows are divided among them.
+    pub strategy: Strategy,
     /// How rows lie in them.
     pub form: Form,
-    /// Newest first.
+    /// How often sealed time of the namespace had been opened again when this was last compared with the original.
+    pub as_of: u64,
+    /// When it was last compared with the original.
+    pub checked: Timestamp,
+    /// Newest first; of a segment spread by hash, in the order of the hash.
     pub pieces: Vec<Piece>,
     /// What the rows are, in the original.
     pub pre_split_data: Stored,
@@ -341,6 +370,8 @@ impl WideRow {
             lease: None,
             nonce: 0,
             served: Vec::new(),
+            looked_until: Timestamp::EARLIEST,
+            set_aside: None,
             state: State::Detected,
             attempts: 0,
             generation: Generation::FIRST,
@@ -349,9 +380,33 @@ impl WideRow {
         }
     }
 
+    /// Takes all segments out of use; work begins anew in the next generation. Whoever works on it has lost its lease.
+    pub fn invalidate(&mut self, reason: &str) {
+        self.epoch = Epoch(self.epoch.0 + 1);
+        self.lease = None;
+        self.served.clear();
+        self.looked_until = Timestamp::EARLIEST;
+        self.set_aside = None;
+        self.state = State::Invalidated { reason: reason.to_owned() };
+        self.attempts = 0;
+        self.generation = self.generation.next();
+        self.next_ordinal = 0;
+    }
+
     /// Everything before this is served from pieces.
     pub fn served_until(&self) -> Option<Timestamp> {
         self.served.last().map(|segment| segment.span.end)
+    }
+}
+
+impl Segment {
+    /// How much history one stored row of it holds.
+    pub fn density(&self) -> Density {
+        let ratio = |above: u64, below: u64| above as f64 / below.max(1) as f64;
+        Density {
+            rows: ratio(self.pre_split_data.rows, self.post_split_data.rows),
+            bytes: ratio(self.post_split_data.bytes, self.pre_split_data.bytes),
+        }
     }
 }
 

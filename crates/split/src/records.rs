@@ -68,28 +68,61 @@ impl Records {
         Ok(found)
     }
 
-    /// Takes down that a partition may be wide. One that is being worked on, or was found too small, stays as it is.
-    pub async fn detect(&self, partition: &WidePartition) -> Result<Loaded, SplitError> {
+    /// Takes down that a partition may be wide, of which a read has `seen` so many bytes; an operator who asks has seen
+    /// enough. One that is being worked on, parked, or was found too small for what was seen stays as it is.
+    pub async fn detect(&self, partition: &WidePartition, seen: Option<u64>) -> Result<Loaded, SplitError> {
         for _ in 0..ATTEMPTS {
-            match self.load(partition).await? {
-                None => {
-                    let row = WideRow::detected(partition.clone(), self.env.now());
-                    if let Some(loaded) = self.put(None, row).await? {
-                        return Ok(loaded);
-                    }
+            let Some(loaded) = self.load(partition).await? else {
+                let row = WideRow::detected(partition.clone(), self.env.now());
+                match self.put(None, row).await? {
+                    Some(loaded) => return Ok(loaded),
+                    None => continue,
                 }
-                Some(loaded) if matches!(loaded.row.state, State::Completed { .. } | State::NotWide { .. }) => {
-                    let mut row = loaded.row.clone();
-                    row.state = State::Detected;
-                    row.attempts = 0;
-                    if let Some(loaded) = self.put(Some(loaded.version), row).await? {
-                        return Ok(loaded);
-                    }
-                }
-                Some(loaded) => return Ok(loaded),
+            };
+            let again = match &loaded.row.state {
+                State::Completed { .. } => true,
+                State::NotWide { bytes, .. } => seen.is_none_or(|seen| seen >= bytes.saturating_add(bytes / 2)),
+                State::Parked { .. } => seen.is_none(),
+                _ => false,
+            };
+            if !again {
+                return Ok(loaded);
+            }
+            let row = WideRow { state: State::Detected, attempts: 0, ..loaded.row.clone() };
+            if let Some(loaded) = self.put(Some(loaded.version), row).await? {
+                return Ok(loaded);
             }
         }
         Err(SplitError::LeaseLost)
+    }
+
+    /// Changes a record, whoever works on it: that worker finds its lease lost. `change` may be called several times and says
+    /// whether there is anything to change. `None` when there is no record.
+    pub async fn change(
+        &self,
+        partition: &WidePartition,
+        mut change: impl FnMut(&mut WideRow) -> bool,
+    ) -> Result<Option<Loaded>, SplitError> {
+        for _ in 0..ATTEMPTS {
+            let Some(loaded) = self.load(partition).await? else { return Ok(None) };
+            let mut row = loaded.row.clone();
+            if !change(&mut row) {
+                return Ok(Some(loaded));
+            }
+            if let Some(loaded) = self.put(Some(loaded.version), row).await? {
+                return Ok(Some(loaded));
+            }
+        }
+        Err(SplitError::LeaseLost)
+    }
+
+    /// Ends the use of a partition's segments. Work begins anew in the next generation.
+    pub async fn invalidate(&self, partition: &WidePartition, reason: &str) -> Result<Option<Loaded>, SplitError> {
+        self.change(partition, |row| {
+            row.invalidate(reason);
+            true
+        })
+        .await
     }
 
     /// Takes the lease of a record that nobody holds: raises the epoch and counts an attempt. `None` when somebody holds it,

@@ -6,6 +6,7 @@
 //!           NOT_WIDE          any of them → FAILED → where it failed, or PLANNING in the next generation
 //!                                                ↓
 //!                                             PARKED
+//! INVALIDATED, when what was served turned out to differ from the original → DETECTED, in the next generation
 //! ```
 
 mod detected;
@@ -62,7 +63,8 @@ impl Work {
             State::Splitting(copying) => splitting::next(self, loaded, copying).await,
             State::Verifying(checking) => verifying::next(self, loaded, checking).await,
             State::Failed(failure) => failed::next(self, loaded, failure).await,
-            State::Completed { .. } | State::NotWide { .. } | State::Parked { .. } | State::Invalidated { .. } => {
+            State::Invalidated { .. } => self.step(loaded, State::Detected).await,
+            State::Completed { .. } | State::NotWide { .. } | State::Parked { .. } => {
                 release(self, loaded, loaded.row.state.clone()).await
             }
         }
@@ -71,7 +73,7 @@ impl Work {
     /// Whether there is nothing to do for a worker now.
     pub fn rests(&self, row: &WideRow) -> bool {
         match &row.state {
-            State::Completed { .. } | State::NotWide { .. } | State::Parked { .. } | State::Invalidated { .. } => true,
+            State::Completed { .. } | State::NotWide { .. } | State::Parked { .. } => true,
             State::Failed(failure) => failure.retry_after > self.env.now(),
             _ => false,
         }

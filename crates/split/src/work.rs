@@ -9,7 +9,8 @@ use anabranch_store::{After, PartitionReader, ReadLimits, Store, StoreError};
 use crate::{
     Records, SplitError,
     form::Form,
-    record::{Lease, State, WideRow},
+    pace::Pace,
+    record::{Lease, State, Strategy, WideRow},
     records::Loaded,
 };
 
@@ -32,8 +33,6 @@ pub struct WorkOptions {
     pub first_retry: Duration,
     /// The longest wait between two attempts.
     pub longest_retry: Duration,
-    /// Bytes read and written per second, over all splits of this worker.
-    pub bytes_per_second: u64,
 }
 
 impl Default for WorkOptions {
@@ -47,7 +46,6 @@ impl Default for WorkOptions {
             max_attempts: 5,
             first_retry: Duration::from_secs(5),
             longest_retry: Duration::from_secs(600),
-            bytes_per_second: 256 << 20,
         }
     }
 }
@@ -63,6 +61,12 @@ pub struct Ground {
     pub threshold_bytes: u64,
     /// How big pieces should be.
     pub target_piece_bytes: u64,
+    /// How often sealed time of the namespace had been opened again when this was handed out.
+    pub as_of: u64,
+    /// Over how many partitions the events of the time bucket are spread.
+    pub event_buckets: u32,
+    /// How rows are divided among pieces.
+    pub strategy: Strategy,
     /// How rows lie in pieces.
     pub form: Form,
 }
@@ -74,13 +78,19 @@ pub struct Work {
     pub(crate) env: Env,
     pub(crate) options: WorkOptions,
     pub(crate) worker: String,
+    pub(crate) pace: Arc<Pace>,
 }
 
 impl Work {
-    /// A worker of this name; names must differ between workers.
-    pub fn new(store: Arc<dyn Store>, env: Env, options: WorkOptions, worker: String) -> Self {
+    /// A worker of this name; names must differ between workers. Workers of one process share their pace.
+    pub fn new(store: Arc<dyn Store>, env: Env, options: WorkOptions, worker: String, pace: Arc<Pace>) -> Self {
         let records = Records::new(store.clone(), env.clone(), options.call_timeout);
-        Work { store, records, env, options, worker }
+        Work { store, records, env, options, worker, pace }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.worker
     }
 
     /// The records that it works on.
@@ -125,12 +135,8 @@ impl Work {
         Ok(())
     }
 
-    /// Waits as long as this many bytes may take.
+    /// Waits until this many bytes more may be read or written.
     pub(crate) async fn pace(&self, bytes: u64) {
-        let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(self.options.bytes_per_second.max(1));
-        let pause = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
-        if pause >= Duration::from_micros(100) {
-            self.env.sleep(pause).await;
-        }
+        self.pace.take(&self.env, bytes).await;
     }
 }

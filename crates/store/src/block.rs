@@ -24,7 +24,7 @@ mod reading;
 mod rows;
 mod sizes;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod varint;
 
 pub use builder::BlockBuilder;

@@ -6,6 +6,7 @@
 //! | [`contract`] | the [`Store`] trait: tables, atomic batches per partition, ordered scans, metadata by compare-and-set |
 //! | [`error`] | [`StoreError`], told apart by what the caller has to do |
 //! | [`memory`] | [`MemoryStore`]: the contract in memory; a crash loses what wasn't synced |
+//! | [`piece`] | [`PieceReader`]: reads a piece, packed or not, and notices what is missing |
 //! | [`reader`] | [`PartitionReader`]: the one way to read a partition, page after page |
 //! | `suite` | the contract as tests that every back end passes unchanged (feature `suite`) |
 
@@ -13,6 +14,7 @@ pub mod block;
 pub mod contract;
 pub mod error;
 pub mod memory;
+pub mod piece;
 pub mod reader;
 #[cfg(any(test, feature = "suite"))]
 pub mod suite;
@@ -24,4 +26,5 @@ pub use contract::{
 };
 pub use error::{ErrorKind, StoreError};
 pub use memory::MemoryStore;
+pub use piece::{Density, PieceBounds, PieceReader};
 pub use reader::{PartitionReader, ReadLimits};

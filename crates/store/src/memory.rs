@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use anabranch_model::{EventBucket, TableName, TimeBucket, TimeSeriesId, key};
+use anabranch_model::{EventBucket, PartitionKey, RowKey, TableName, TimeBucket, TimeSeriesId, key};
 use anabranch_runtime::Env;
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -51,6 +51,11 @@ impl MemoryStore {
     /// sync answer [`StoreError::Unknown`].
     pub fn crash(&self) {
         self.state().crash();
+    }
+
+    /// Loses a row behind everybody's back, as a failing disk might.
+    pub fn forget_row(&self, table: &TableName, partition: &PartitionKey, key: &RowKey) {
+        self.state().forget_row(table, partition, key);
     }
 
     /// Never held over an await.

@@ -59,6 +59,11 @@ impl PartitionReader {
         self.rows.pop_front()
     }
 
+    /// Takes all rows that were fetched.
+    pub fn take_all(&mut self) -> VecDeque<Row> {
+        std::mem::take(&mut self.rows)
+    }
+
     /// How many rows have been fetched and not taken.
     pub fn fetched(&self) -> usize {
         self.rows.len()

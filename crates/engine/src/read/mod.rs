@@ -19,6 +19,7 @@ use std::time::Duration;
 use anabranch_model::{Order, Record, Timestamp};
 use bytes::Bytes;
 
+pub(crate) use groups::Group;
 pub(crate) use shape::Shapes;
 
 use crate::{EngineError, engine::Engine};
@@ -94,7 +95,12 @@ pub enum PartialReason {
 
 pub(crate) async fn read(engine: &Engine, request: ReadRequest) -> Result<Page, EngineError> {
     let namespace = &request.namespace;
+    let begun = engine.env.monotonic();
     let result = page::read_page(engine, &request).await;
+    if let Ok(known) = engine.registry.get(namespace) {
+        let target = known.record.config_at(engine.env.now()).read_slo.target;
+        engine.splits.pace.observe(engine.env.monotonic().saturating_sub(begun), target);
+    }
     let metrics = &engine.metrics;
     match &result {
         Ok(page) => {

@@ -8,7 +8,6 @@ use std::{
 };
 
 use anabranch_model::{Order, PartitionKey, Progress, Record, Timestamp};
-use anabranch_store::PartitionReader;
 use futures_util::future::try_join_all;
 
 use crate::{
@@ -20,6 +19,7 @@ use crate::{
         request::Plan,
         shape::Shape,
     },
+    splits::Routing,
 };
 
 /// Partitions in flight while nothing is known of a namespace.
@@ -39,7 +39,9 @@ pub(crate) async fn read_page(engine: &Engine, request: &ReadRequest) -> Result<
         return Err(EngineError::Overloaded { what: "too many reads are in flight".to_owned() });
     };
     let mut filling = Filling::new(engine, &plan, fetching);
-    let in_time = match filling.run().await {
+    let run = filling.run().await;
+    filling.report();
+    let in_time = match run {
         Ok(()) => true,
         Err(Stop::Deadline) => false,
         Err(Stop::Failed(error)) => return Err(error),
@@ -63,9 +65,12 @@ struct Filling<'a> {
     reached: Reached,
     /// Whole records served on this page.
     served: u64,
-    /// Bytes examined of the group that the page stands in.
+    /// Which partitions come from pieces.
+    routing: Option<Routing<'a>>,
+    /// Bytes of each original in the group that the page stands in, as far as this scan has examined them: before this page, and
+    /// on it.
+    carried: u64,
     group_bytes: u64,
-    group_partitions: u64,
     finished: bool,
     seen: Seen,
 }
@@ -91,8 +96,16 @@ enum Reached {
 struct OpenGroup {
     group: Group,
     readers: Vec<RecordReader>,
+    /// For each reader: below which time its rows come from pieces, and how many bytes of its original were examined.
+    originals: Vec<Original>,
     heads: BinaryHeap<Candidate>,
     primed: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Original {
+    pieces_below: Option<Timestamp>,
+    examined: u64,
 }
 
 /// Whether the page takes more.
@@ -123,8 +136,9 @@ impl<'a> Filling<'a> {
             page_bytes: 0,
             reached: Reached::Nothing,
             served: 0,
-            group_bytes: plan.partition_bytes,
-            group_partitions: 1,
+            routing: Some(Routing::new(engine, plan.namespace.clone())),
+            carried: plan.partition_bytes,
+            group_bytes: 0,
             finished: false,
             seen: Seen::default(),
         }
@@ -142,7 +156,6 @@ impl<'a> Filling<'a> {
                 return Ok(());
             }
             while let Some(mut open) = self.wave.pop_front() {
-                self.group_partitions = open.readers.len().max(1) as u64;
                 let drained = self.drain(&mut open).await;
                 self.close(&open);
                 let flow = drained?;
@@ -155,7 +168,7 @@ impl<'a> Filling<'a> {
                     Order::OldestFirst => open.group.interval.end,
                 };
                 self.reached = Reached::Further(Progress::Time(bound));
-                self.group_bytes = 0;
+                (self.carried, self.group_bytes) = (0, 0);
             }
             // A whole wave did not fill the page: partitions are sparse.
             self.fan_out = (self.fan_out * 2).min(self.engine.options.max_fan_out);
@@ -169,7 +182,7 @@ impl<'a> Filling<'a> {
             let Some(group) = self.next_group().await? else { break };
             partitions += group.event_buckets.len();
             let first = self.wave.is_empty() && matches!(self.reached, Reached::Nothing);
-            let open = self.open(group, first);
+            let open = self.open(group, first).await;
             self.wave.push_back(open);
         }
         self.page.partitions_read += partitions as u32;
@@ -199,7 +212,7 @@ impl<'a> Filling<'a> {
         }
     }
 
-    fn open(&self, group: Group, first: bool) -> OpenGroup {
+    async fn open(&mut self, group: Group, first: bool) -> OpenGroup {
         let plan = self.plan;
         let within = match &plan.begun_at {
             Some(Progress::Item(position, key)) if first && group.slice.interval.contains(position.time) => {
@@ -207,26 +220,22 @@ impl<'a> Filling<'a> {
             }
             _ => None,
         };
-        let readers = group.event_buckets.iter().map(|event_bucket| {
+        let (mut readers, mut originals) = (Vec::new(), Vec::new());
+        for event_bucket in &group.event_buckets {
             let partition =
                 PartitionKey { series: plan.series.clone(), time_bucket: group.bucket, event_bucket: *event_bucket };
             let resumed = within.as_ref().filter(|(holder, _, _)| *holder == partition);
-            let reader = PartitionReader::new(
-                self.engine.store.clone(),
-                group.table.clone(),
-                partition.clone(),
-                group.interval,
-                plan.order,
-                plan.after().filter(|_| first),
-            );
+            let Some(routing) = &mut self.routing else { break };
+            let after = plan.after().filter(|_| first);
+            let (reader, pieces_below) = routing.open(&group, partition, plan.order, after).await;
             let mut reader = RecordReader::new(reader, plan.order, plan.max_record_bytes);
             if let Some((_, position, key)) = resumed {
                 reader.resume_within((*position).clone(), (*key).clone());
             }
-            reader
-        });
-        let readers = readers.collect();
-        OpenGroup { group, readers, heads: BinaryHeap::new(), primed: false }
+            readers.push(reader);
+            originals.push(Original { pieces_below, examined: 0 });
+        }
+        OpenGroup { group, readers, originals, heads: BinaryHeap::new(), primed: false }
     }
 
     /// How much to fetch of each of `partitions` that share what the page still needs.
@@ -255,7 +264,7 @@ impl<'a> Filling<'a> {
             open.primed = true;
         }
         while let Some(Candidate { head, reader, .. }) = open.heads.pop() {
-            let flow = self.examine(head, &mut open.readers[reader]).await?;
+            let flow = self.examine(head, &mut open.readers[reader], &mut open.originals[reader]).await?;
             if flow != Flow::GoOn {
                 return Ok(flow);
             }
@@ -280,7 +289,7 @@ impl<'a> Filling<'a> {
         Ok(())
     }
 
-    async fn examine(&mut self, head: Head, reader: &mut RecordReader) -> Result<Flow, Stop> {
+    async fn examine(&mut self, head: Head, reader: &mut RecordReader, original: &mut Original) -> Result<Flow, Stop> {
         let Head { record, first_part } = head;
         let filters = &self.plan.filters;
         let matches = if filters.is_empty() {
@@ -295,14 +304,14 @@ impl<'a> Filling<'a> {
         let bytes = record.bytes();
         if !matches {
             reader.skip_parts();
-            self.examined(&record);
+            self.examined(&record, original);
             self.reached = Reached::Further(Progress::Event(record.position));
             return Ok(Flow::GoOn);
         }
         if !self.page.records.is_empty() && self.page_bytes + bytes > self.plan.page_bytes {
             return Ok(Flow::Overfull);
         }
-        self.examined(&record);
+        self.examined(&record, original);
         self.reached = Reached::Served;
         self.page_bytes += bytes;
         self.served += u64::from(!record.continued);
@@ -324,15 +333,29 @@ impl<'a> Filling<'a> {
         }
     }
 
-    fn examined(&mut self, record: &Record) {
-        self.group_bytes += record.bytes() as u64;
+    fn examined(&mut self, record: &Record, original: &mut Original) {
+        if original.pieces_below.is_none_or(|below| record.position.time >= below) {
+            original.examined += record.bytes() as u64;
+        }
         self.seen.rows += record.items.len() as u64;
         self.seen.records += u64::from(!record.continued);
     }
 
-    /// Takes down what a group cost and how full it was.
+    /// Takes down what a group cost, how full it was, and what of it looks wide.
     fn close(&mut self, open: &OpenGroup) {
+        let (plan, group) = (self.plan, &open.group);
+        for (original, event_bucket) in open.originals.iter().zip(&group.event_buckets) {
+            let partition =
+                PartitionKey { series: plan.series.clone(), time_bucket: group.bucket, event_bucket: *event_bucket };
+            let bytes = self.carried + original.examined;
+            self.engine.detect(&plan.namespace, group, &partition, self.carried, bytes);
+        }
+        let examined: u64 = open.originals.iter().map(|original| original.examined).sum();
+        self.group_bytes = self.carried + examined / open.originals.len().max(1) as u64;
         for reader in &open.readers {
+            if let Some(error) = reader.fallback() {
+                self.engine.note_fallback(&group.table, error);
+            }
             self.page.bytes_read += reader.bytes_read();
             self.seen.occupied += u64::from(reader.bytes_read() > 0);
         }
@@ -342,6 +365,17 @@ impl<'a> Filling<'a> {
     fn known_to_be_last(&self, open: &OpenGroup) -> bool {
         let done = |open: &OpenGroup| open.heads.is_empty() && open.readers.iter().all(RecordReader::is_done);
         done(open) && self.wave.iter().all(done) && self.groups.is_done()
+    }
+
+    /// Lets what is done beside a read know how far it came.
+    fn report(&mut self) {
+        let Some(routing) = self.routing.take() else { return };
+        let last = match &self.reached {
+            Reached::Served => self.page.records.last().map(|record| &record.position),
+            Reached::Further(Progress::Event(position) | Progress::Item(position, _)) => Some(position),
+            Reached::Further(Progress::Time(_)) | Reached::Nothing => None,
+        };
+        routing.conclude(self.seen.rows, last);
     }
 
     fn conclude(mut self, in_time: bool) -> Result<Page, EngineError> {
@@ -365,8 +399,7 @@ impl<'a> Filling<'a> {
         if !self.finished && !all_served {
             // Nothing examined and yet full can't be: the first record always fits.
             let progress = progress.or_else(|| self.plan.begun_at.clone());
-            let bytes = self.group_bytes / self.group_partitions;
-            let token = progress.map(|progress| self.plan.token(progress, self.served, bytes));
+            let token = progress.map(|progress| self.plan.token(progress, self.served, self.group_bytes));
             self.page.next_page_token = token.map(|token| token.seal(&self.engine.token_key));
         }
         Ok(self.page)

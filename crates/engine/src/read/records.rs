@@ -5,9 +5,8 @@ use std::{ops::Bound, time::Duration};
 
 use anabranch_model::{EventItemKey, Item, Order, Position, Record};
 use anabranch_runtime::Env;
-use anabranch_store::{
-    After, ErrorKind as StoreErrorKind, PartitionReader, ReadLimits, ScanPage, ScanSpan, StoreError,
-};
+use anabranch_split::HistoryReader;
+use anabranch_store::{ErrorKind as StoreErrorKind, ReadLimits, ScanPage, ScanSpan, StoreError};
 
 use crate::{EngineError, metrics::Metrics, read::request::ItemFilter};
 
@@ -68,7 +67,7 @@ pub(crate) struct Head {
 
 /// The records of one partition.
 pub(crate) struct RecordReader {
-    reader: PartitionReader,
+    reader: HistoryReader,
     order: Order,
     max_record_bytes: usize,
     /// The record that is being delivered in parts, and the last item of it that was.
@@ -80,7 +79,7 @@ pub(crate) struct RecordReader {
 }
 
 impl RecordReader {
-    pub(crate) fn new(reader: PartitionReader, order: Order, max_record_bytes: usize) -> Self {
+    pub(crate) fn new(reader: HistoryReader, order: Order, max_record_bytes: usize) -> Self {
         RecordReader {
             reader,
             order,
@@ -95,6 +94,11 @@ impl RecordReader {
     /// Goes on within a record of which everything up to `key` was delivered.
     pub(crate) fn resume_within(&mut self, position: Position, key: EventItemKey) {
         self.parts = Some((position, Some(key)));
+    }
+
+    /// Why the original had to be opened instead of a piece, if it was.
+    pub(crate) fn fallback(&self) -> Option<&StoreError> {
+        self.reader.fallback()
     }
 
     pub(crate) fn bytes_read(&self) -> u64 {
@@ -144,7 +148,7 @@ impl RecordReader {
                 Gathered::Whole(record) => return Ok(Some(Head { record, first_part: false })),
                 Gathered::End => return Ok(None),
                 Gathered::TooBig(position) => {
-                    self.reader.skip_to(After::Event(position.clone()));
+                    self.reader.skip_to(position.clone());
                     self.parts = Some((position, None));
                 }
                 Gathered::NeedsRows => self.fetch(fetching, rows, bytes).await?,

@@ -90,6 +90,13 @@ fn outside_window(record: &NamespaceRecord, time: Timestamp, now: Timestamp) -> 
     if time < record.closed_until {
         return format!("{time} has left the retention: everything before {} is closed", record.closed_until);
     }
+    if time >= now.saturating_sub(config.accept_limit) {
+        return format!(
+            "{time} is sealed: everything before {} takes no more events; write old ones with `anabranch import`, or open a \
+             window for them with `anabranch backfill open`",
+            record.sealed_until
+        );
+    }
     format!(
         "{time} is older than accept_limit ({}) allows; write old events with `anabranch import`, or open a window for \
          them with `anabranch backfill open`",

@@ -6,4 +6,5 @@ mod namespaces;
 mod reads;
 mod retention;
 mod slow;
+mod splits;
 mod writes;

@@ -23,7 +23,9 @@ pub(crate) async fn next(work: &Work, loaded: &Loaded, ground: &Ground) -> Resul
     let target = Target {
         span,
         generation: loaded.row.generation,
+        strategy: ground.strategy,
         form: ground.form,
+        as_of: ground.as_of,
         target_piece_bytes: ground.target_piece_bytes,
         threshold_bytes: ground.threshold_bytes,
         begun: work.env.now(),

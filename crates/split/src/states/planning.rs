@@ -5,7 +5,7 @@ use anabranch_store::After;
 use crate::{
     SplitError,
     cut::Cutter,
-    record::{Draft, MAX_GENERATIONS, Plan, State, Target},
+    record::{Draft, MAX_GENERATIONS, Plan, State, Target, WideRow},
     records::Loaded,
     work::{Ground, Work},
 };
@@ -53,7 +53,9 @@ async fn conclude(
         }
         // The tail is extended once it makes a piece, or when nothing more can come.
         Some(segment) if bytes == 0 || (bytes < target.target_piece_bytes && !all_sealed) => {
-            return super::release(work, loaded, State::Completed { at: segment.completed }).await;
+            let (state, looked_until) = (State::Completed { at: segment.completed }, target.span.end);
+            let row = WideRow { state, looked_until, lease: None, ..loaded.row.clone() };
+            return work.records.step(loaded, row).await;
         }
         _ => {}
     }

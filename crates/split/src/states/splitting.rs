@@ -57,7 +57,8 @@ impl<'a> Copier<'a> {
         let packing = match copying.plan.target.form {
             Form::Rows => Packing::Rows,
             Form::Blocks { codec, block_bytes } => {
-                Packing::Blocks(Box::new(Packer::new(block_bytes as usize, codec.into())))
+                let packer = Packer::new(block_bytes as usize, codec.into()).resume(copying.copied.clone());
+                Packing::Blocks(Box::new(packer))
             }
         };
         let bytes = copying.bytes;

@@ -36,7 +36,10 @@ pub(crate) async fn next(work: &Work, loaded: &Loaded, checking: &Checking) -> R
     let segment = Segment {
         span: plan.target.span,
         generation: plan.target.generation,
+        strategy: plan.target.strategy,
         form: plan.target.form,
+        as_of: plan.target.as_of,
+        checked: now,
         pieces: plan.pieces,
         pre_split_data,
         post_split_data: stored,

@@ -7,7 +7,7 @@ use anabranch_model::{
     TimeSeriesId, Timestamp,
 };
 use anabranch_runtime::{Env, run_simulated};
-use anabranch_split::{Compression, Form, Ground, Loaded, State, WidePartition, Work, WorkOptions};
+use anabranch_split::{Compression, Form, Ground, Loaded, Pace, State, Strategy, WidePartition, Work, WorkOptions};
 use anabranch_store::{After, Direction, MemoryStore, PartitionBatch, Scan, ScanSpan, Store, block::Block};
 use bytes::Bytes;
 
@@ -50,6 +50,9 @@ pub(crate) fn ground() -> Ground {
         sealed_until: Timestamp::from_seconds(MIDNIGHT + 86_400),
         threshold_bytes: 10_000,
         target_piece_bytes: 5_000,
+        as_of: 0,
+        event_buckets: 4,
+        strategy: Strategy::TimeRange,
         form: Form::Blocks { codec: Compression::Lz4, block_bytes: 1000 },
     }
 }
@@ -64,7 +67,7 @@ impl World {
     }
 
     pub(crate) fn worker_on(&self, store: Arc<dyn Store>, env: Env, name: &str) -> Work {
-        Work::new(store, env, options(), name.to_owned())
+        Work::new(store, env, options(), name.to_owned(), Arc::new(Pace::new(1 << 30)))
     }
 
     /// Events `from..to`, one a second since midnight.
@@ -82,7 +85,7 @@ impl World {
     }
 
     pub(crate) async fn detect(&self, work: &Work) -> Loaded {
-        work.records().detect(&self.partition).await.unwrap()
+        work.records().detect(&self.partition, None).await.unwrap()
     }
 
     pub(crate) async fn state(&self, work: &Work) -> State {

@@ -159,8 +159,9 @@ impl BlockBuilder {
         }
     }
 
-    /// Makes a row of what was pushed and begins the next block. `None` when nothing was.
-    pub fn finish(&mut self) -> Option<Row> {
+    /// Makes a row of what was pushed and begins the next block. `None` when nothing was. `above` is the event that comes
+    /// right before it in the segment.
+    pub fn finish(&mut self, above: Option<Position>) -> Option<Row> {
         let (newest, oldest) = (self.newest.take()?, self.oldest.take()?);
         let rows = self.row_keys.len() as u32;
         let events = self.differences.len() as u32 + 1;
@@ -174,7 +175,7 @@ impl BlockBuilder {
         let Sections { positions, keys, sizes, metadata, values } = &self.sections;
         let sections = [&positions[..], keys, sizes, metadata, values];
         assemble(&mut self.encoder, rows, events, sections, &mut self.assembled);
-        let header = BlockHeader { version: FORMAT_VERSION, rows, newest };
+        let header = BlockHeader { version: FORMAT_VERSION, rows, newest, above };
         let value = Bytes::copy_from_slice(&self.assembled);
         self.clear();
         Some(Row {

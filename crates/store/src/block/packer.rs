@@ -7,7 +7,8 @@ use super::{BlockBuilder, Codec, PackError};
 /// An event larger than this many targets stays as plain rows.
 pub const PLAIN_FACTOR: usize = 4;
 
-/// Packs a stream of rows. Holds no more than one block and [`PLAIN_FACTOR`] targets of the event that follows.
+/// Packs the rows of a segment. Each block names the event right above it, so that a reader notices a block that is
+/// missing. Holds no more than one block and [`PLAIN_FACTOR`] targets of the event that follows.
 ///
 /// The same rows with the same target are cut into the same blocks, whatever the calls bring at a time, so that work
 /// that is done again from [`Packer::packed_until`] on replaces what it wrote before.
@@ -26,6 +27,13 @@ impl Packer {
     pub fn new(target_bytes: usize, codec: Codec) -> Self {
         let builder = BlockBuilder::new(target_bytes, codec);
         Packer { builder, event: Vec::new(), event_bytes: 0, plain: None, packed_until: None }
+    }
+
+    /// Goes on with a segment that is packed down to `packed_until`.
+    #[must_use]
+    pub fn resume(mut self, packed_until: Option<Position>) -> Self {
+        self.packed_until = packed_until;
+        self
     }
 
     /// Takes the next row and appends what became ready to `out`.
@@ -92,7 +100,7 @@ impl Packer {
     }
 
     fn end_block(&mut self, out: &mut Vec<Row>) {
-        if let Some(block) = self.builder.finish() {
+        if let Some(block) = self.builder.finish(self.packed_until.clone()) {
             self.packed_until = Some(block.position.clone());
             out.push(block);
         }

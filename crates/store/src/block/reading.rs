@@ -26,6 +26,7 @@ pub struct Block {
     layout: Layout,
     /// Newest and oldest position, as the row around it says.
     place: Option<(Position, Position)>,
+    above: Option<Position>,
     positions: OnceLock<Positions>,
     keys: OnceLock<Keys>,
     sizes: OnceLock<Sizes>,
@@ -57,6 +58,7 @@ impl Block {
             return Err(BlockError::Misplaced { what: "number of rows" });
         }
         block.place = Some((header.newest, row.position.clone()));
+        block.above = header.above;
         Ok(block)
     }
 
@@ -67,6 +69,7 @@ impl Block {
             value,
             layout,
             place: None,
+            above: None,
             positions: OnceLock::new(),
             keys: OnceLock::new(),
             sizes: OnceLock::new(),
@@ -88,6 +91,11 @@ impl Block {
     /// About how many bytes it takes in memory once everything is decoded.
     pub fn memory_bytes(&self) -> usize {
         self.value.len() + self.layout.raw_bytes() + 16 * self.layout.rows
+    }
+
+    /// The event right above it in the segment, as its row says: none lies between.
+    pub fn above(&self) -> Option<&Position> {
+        self.above.as_ref()
     }
 
     /// The positions of its events. Decodes nothing else.

@@ -25,7 +25,7 @@ const CODECS: [Codec; 3] = [Codec::None, Codec::Lz4, Codec::Zstd { level: 1 }];
 
 /// Rows in table order: equal and extreme times, ids that begin with each other and long ones, events of several
 /// items, values and metadata that are empty, absent, noise or text.
-fn any_history(most_events: usize) -> impl Strategy<Value = Vec<Row>> {
+pub(crate) fn any_history(most_events: usize) -> impl Strategy<Value = Vec<Row>> {
     let time = prop_oneof![
         4 => 0i64..4,
         2 => (0i64..1000).prop_map(|milliseconds| 1_774_692_000_000_000_000 + milliseconds * 1_000_000),
@@ -59,11 +59,11 @@ fn packed(rows: &[Row], codec: Codec) -> Row {
     for event in rows.chunk_by(|left, right| left.position == right.position) {
         builder.push(event).unwrap();
     }
-    builder.finish().unwrap()
+    builder.finish(None).unwrap()
 }
 
 /// What a piece stores for rows.
-fn stored(rows: &[Row], target_bytes: usize, codec: Codec) -> Vec<Row> {
+pub(crate) fn stored(rows: &[Row], target_bytes: usize, codec: Codec) -> Vec<Row> {
     let (mut packer, mut out) = (Packer::new(target_bytes, codec), Vec::new());
     rows.iter().for_each(|row| packer.push(row.clone(), &mut out).unwrap());
     packer.finish(&mut out).unwrap();

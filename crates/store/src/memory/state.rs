@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use anabranch_model::{PartitionKey, Row, TableName, key};
+use anabranch_model::{PartitionKey, Row, RowKey, TableName, key};
 use bytes::Bytes;
 
 use super::range;
@@ -118,6 +118,12 @@ impl State {
             self.undo.push(Undo::Row { table: name.clone(), partition: partition.clone(), key, before });
         }
         Ok(())
+    }
+
+    pub(super) fn forget_row(&mut self, table: &TableName, partition: &PartitionKey, key: &RowKey) {
+        if let Some(table) = self.tables.get_mut(table) {
+            table.put_row(partition, range::row_key(key), None);
+        }
     }
 
     pub(super) fn scan(&self, scan: &Scan) -> Result<ScanPage, StoreError> {

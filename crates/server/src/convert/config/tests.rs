@@ -50,7 +50,7 @@ prop_compose! {
             max_item_bytes: big[4],
             max_id_bytes: small[4],
         };
-        (pages, writes, SplitSettings { threshold_bytes: big[5], target_piece_bytes: big[6] })
+        (pages, writes, SplitSettings { threshold_bytes: big[5], target_piece_bytes: big[6], ..SplitSettings::default() })
     }
 }
 

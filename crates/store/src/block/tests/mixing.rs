@@ -48,7 +48,9 @@ proptest! {
         let done = |position: &Position| until.as_ref().is_some_and(|until| position >= until);
         let rest: Vec<Row> = rows.iter().filter(|row| !done(&row.position)).cloned().collect();
         let mut again: Vec<Row> = out.into_iter().filter(|row| done(&row.position)).collect();
-        again.extend(stored(&rest, target, Codec::Lz4));
+        let mut packer = Packer::new(target, Codec::Lz4).resume(until);
+        rest.into_iter().for_each(|row| packer.push(row, &mut again).unwrap());
+        packer.finish(&mut again).unwrap();
         prop_assert_eq!(again, whole);
     }
 }

@@ -94,7 +94,7 @@ fn the_first_rows_are_the_same_whether_the_rest_is_decoded_or_not() {
 #[test]
 fn a_builder_can_be_used_again() {
     let mut builder = BlockBuilder::new(100, Codec::Lz4);
-    assert!(builder.is_empty() && !builder.is_full() && builder.finish().is_none());
+    assert!(builder.is_empty() && !builder.is_full() && builder.finish(None).is_none());
     let mut with_metadata = row(9, "e", "a", "1");
     with_metadata.item.metadata = Some(Bytes::from_static(b"m"));
     for rows in [
@@ -105,7 +105,7 @@ fn a_builder_can_be_used_again() {
         builder.push(&rows).unwrap();
         assert_eq!(builder.bytes(), rows.iter().map(Row::bytes).sum::<usize>());
         assert_eq!(builder.is_full(), builder.bytes() >= 100);
-        let block = builder.finish().unwrap();
+        let block = builder.finish(None).unwrap();
         assert_eq!(block, packed(&rows, Codec::Lz4), "as a new builder makes it");
         assert_eq!(unpacked(&[block]), rows);
     }
@@ -132,5 +132,5 @@ fn rows_out_of_order_are_refused_and_leave_the_builder_as_it_was() {
     assert!(matches!(builder.push(&[large(4, 17 << 20, false)]), Err(PackError::TooLarge { .. })));
     assert_eq!(builder.bytes(), bytes);
     builder.push(&[row(5, "l", "a", "v")]).unwrap();
-    assert_eq!(unpacked(&[builder.finish().unwrap()]).len(), 2);
+    assert_eq!(unpacked(&[builder.finish(None).unwrap()]).len(), 2);
 }

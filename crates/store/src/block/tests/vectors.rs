@@ -26,7 +26,8 @@ fn bytes(hex: &str) -> Bytes {
     hex.as_bytes().chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap()).collect()
 }
 
-const HEADER: &str = "010000000418a0f8f8ad0f14c0652d3132";
+const HEADER: &str = "010000000418a0f8f8ad0f14c00004652d3132";
+const HEADER_BELOW: &str = "010000000418a0f8f8ad0f14c00004652d313218a0f8f8e8a9dec0000167";
 const PLAIN: &str = "010000000004000000030000001d0000001d0000001200000012000000080000000800000004000000040000004f0000004f\
     18a0f8f8ad0f14c0c0843d00dc0b020101000300040101652d313231660206057374617475737469746c6500010000044700\
     040500010074657874646f6e657b227469746c65223a2244756e652044756e652044756e652044756e652044756e65204475\
@@ -46,6 +47,18 @@ fn a_block_without_compression_is_written_as_documented() {
     assert_eq!(hex(&block.item.value), PLAIN);
 }
 
+#[test]
+fn a_block_names_the_event_above_it_as_documented() {
+    let mut builder = BlockBuilder::new(usize::MAX, Codec::None);
+    for event in example().chunk_by(|left, right| left.position == right.position) {
+        builder.push(event).unwrap();
+    }
+    let above = position(1_774_692_001_123_000_000, "g");
+    let block = builder.finish(Some(above.clone())).unwrap();
+    assert_eq!(hex(block.item.metadata.as_ref().unwrap()), HEADER_BELOW);
+    assert_eq!(Block::open(&block).unwrap().above(), Some(&above));
+}
+
 /// Compressors may change; what they made must stay readable.
 #[test]
 fn documented_blocks_can_be_read() {
@@ -61,7 +74,7 @@ fn documented_blocks_can_be_read() {
 fn the_documentation_shows_the_same_bytes() {
     let page = include_str!("../../../../../docs/blocks.md");
     let written: String = page.split_whitespace().collect();
-    for vector in [HEADER, PLAIN, LZ4, ZSTD] {
+    for vector in [HEADER, HEADER_BELOW, PLAIN, LZ4, ZSTD] {
         assert!(written.contains(vector), "{vector}");
     }
 }

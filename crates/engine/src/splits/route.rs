@@ -1,0 +1,199 @@
+//! For one read: which partitions come from pieces, what is compared beside it, and what looks wide.
+
+use std::sync::Arc;
+
+use anabranch_bus::{Detection, Published};
+use anabranch_model::{Interval, Order, PartitionKey, Position, ReadMode, TableName, Timestamp};
+use anabranch_split::{HistoryReader, Served, SliceFilter, WidePartition};
+use anabranch_store::After;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::{
+    engine::Engine,
+    read::Group,
+    registry::Namespace,
+    splits::doubt::{Beside, DoubtedRead},
+};
+
+/// In ON the costs of both sides are taken down for this share of partitions.
+const ON_PERCENT: u64 = 1;
+
+/// The way to pieces of one page.
+pub(crate) struct Routing<'a> {
+    engine: &'a Engine,
+    namespace: Arc<Namespace>,
+    mode: ReadMode,
+    /// Of the slice that was asked for last.
+    filter: Option<(TableName, Option<Arc<SliceFilter>>)>,
+    doubted: Vec<DoubtedRead>,
+}
+
+impl<'a> Routing<'a> {
+    pub(crate) fn new(engine: &'a Engine, namespace: Arc<Namespace>) -> Self {
+        let mode = namespace.record.splits.mode;
+        Routing { engine, namespace, mode, filter: None, doubted: Vec::new() }
+    }
+
+    /// Opens a partition where its rows are to be read from. Says also below which time they come from pieces.
+    pub(crate) async fn open(
+        &mut self,
+        group: &Group,
+        partition: PartitionKey,
+        order: Order,
+        after: Option<After>,
+    ) -> (HistoryReader, Option<Timestamp>) {
+        let served = if self.mode != ReadMode::Off && self.may_be_split(&group.table, &partition) {
+            self.consider(group, &partition, order, after.as_ref()).await
+        } else {
+            None
+        };
+        let (store, interval) = (self.engine.store.clone(), group.interval);
+        match served {
+            Some(served) => {
+                let until = served.until();
+                let env = self.engine.env.clone();
+                (HistoryReader::split(store, env, Arc::new(served), interval, order, after), Some(until))
+            }
+            None => (HistoryReader::original(store, group.table.clone(), partition, interval, order, after), None),
+        }
+    }
+
+    fn may_be_split(&mut self, table: &TableName, partition: &PartitionKey) -> bool {
+        if self.filter.as_ref().is_none_or(|(known, _)| known != table) {
+            self.filter = Some((table.clone(), self.engine.splits.router.filter(table)));
+        }
+        let filter = self.filter.as_ref().and_then(|(_, filter)| filter.as_ref());
+        filter.is_some_and(|filter| filter.may_hold(partition))
+    }
+
+    /// What is served of a partition that is probably split, if reads may be.
+    async fn consider(
+        &mut self,
+        group: &Group,
+        partition: &PartitionKey,
+        order: Order,
+        after: Option<&After>,
+    ) -> Option<Served> {
+        let (splits, metrics) = (&self.engine.splits, &self.engine.metrics);
+        let time_slice = group.table.table.clone();
+        let wide = WidePartition::new(self.namespace.name.clone(), time_slice, partition.clone());
+        self.doubt(group, &wide, order, after);
+        if !self.mode.serves_splits() {
+            return None;
+        }
+        if splits.router.rests(&group.table) {
+            metrics.split_routes.with_label_values(&["resting"]).inc();
+            return None;
+        }
+        let reopened = self.namespace.record.splits.reopened(group.slice.interval.start);
+        let route = match splits.router.record(&wide).await {
+            Ok(Some(row)) => Served::of(row, reopened).ok_or("not_usable"),
+            Ok(None) => Err("false_positive"),
+            Err(error) => {
+                tracing::warn!(partition = ?wide, %error, "a split can't be looked up; the original is read");
+                Err("lookup_failed")
+            }
+        };
+        metrics.split_routes.with_label_values(&[route.as_ref().err().unwrap_or(&"split")]).inc();
+        route.ok()
+    }
+
+    /// Perhaps both sides are read later, beside the request. The share is by hash of the partition.
+    fn doubt(&mut self, group: &Group, wide: &WidePartition, order: Order, after: Option<&After>) {
+        let settings = self.namespace.record.config_at(self.engine.env.now()).split;
+        let percent = if self.mode == ReadMode::On { ON_PERCENT } else { u64::from(settings.compare_percent) };
+        let name = format!("{}.{}.{}", wide.time_bucket, wide.event_bucket, wide.time_series_id);
+        if xxh3_64(name.as_bytes()) % 100 >= percent {
+            return;
+        }
+        let after = after.map(|after| match after {
+            After::Event(position) => position.clone(),
+            After::Row(key) => key.position.clone(),
+        });
+        self.doubted.push(DoubtedRead {
+            partition: wide.clone(),
+            slice_start: group.slice.interval.start,
+            interval: group.interval,
+            order,
+            after,
+            rows: 0,
+            beside: if self.mode.compares() { Beside::Compare } else { Beside::CostsOnly },
+        });
+    }
+
+    /// The page is done: it took so many rows.
+    pub(crate) fn conclude(self, rows: u64, examined_until: Option<&Position>) {
+        for mut doubted in self.doubted {
+            doubted.rows = rows.max(1);
+            if let Some(position) = examined_until {
+                doubted.interval = match doubted.order {
+                    Order::LatestFirst => doubted.interval.intersect(&Interval::new(position.time, Timestamp::LATEST)),
+                    Order::OldestFirst => {
+                        let end = position.time.saturating_add(std::time::Duration::from_nanos(1));
+                        doubted.interval.intersect(&Interval::new(Timestamp::EARLIEST, end))
+                    }
+                };
+            }
+            if !doubted.interval.is_empty() && !self.engine.splits.doubts.push(doubted) {
+                self.engine.metrics.comparisons.with_label_values(&["dropped"]).inc();
+            }
+        }
+    }
+}
+
+impl Engine {
+    /// A read piece by piece had to go back to the original.
+    pub(crate) fn note_fallback(&self, table: &TableName, error: &anabranch_store::StoreError) {
+        self.metrics.split_fallbacks.inc();
+        tracing::warn!(table = %table, %error, "a piece can't be read; the original was read instead");
+        if self.splits.router.fell_back(table) {
+            self.metrics.split_rests.inc();
+            tracing::warn!(table = %table, "too many pieces can't be read; this slice's splits rest for a while");
+        }
+    }
+
+    /// A scan has read so many bytes of a partition's original, of which `before` were known when the page began. Never
+    /// waits, and never fails a read.
+    pub(crate) fn detect(
+        &self,
+        namespace: &Namespace,
+        group: &Group,
+        partition: &PartitionKey,
+        before: u64,
+        bytes: u64,
+    ) {
+        let now = self.env.now();
+        let config = namespace.record.config_at(now);
+        let threshold = config.split.threshold_bytes;
+        if !config.split.detect || level(bytes, threshold) <= level(before, threshold) {
+            return;
+        }
+        let sealed = now.saturating_sub(config.accept_limit + config.seal_margin);
+        let bucket = group.slice.bucket_interval(group.bucket);
+        if bucket.start >= sealed {
+            return; // nothing of it can be split yet
+        }
+        let immutable = bucket.end <= sealed;
+        let time_slice = group.table.table.clone();
+        let detection = Detection::new(namespace.name.clone(), time_slice, partition, immutable, Some(bytes));
+        let outcome = match self.splits.bus.publish(detection) {
+            Published::Accepted => "accepted",
+            Published::Merged => "merged",
+            Published::Dropped => "dropped",
+        };
+        self.metrics.detections.with_label_values(&[namespace.name.as_str(), outcome]).inc();
+    }
+}
+
+/// How often a scan has passed the threshold, where the next one is always half as much again.
+fn level(bytes: u64, threshold: u64) -> u32 {
+    let (mut level, mut next) = (0, threshold.max(1));
+    while bytes >= next {
+        level += 1;
+        next = next.saturating_add((next / 2).max(1));
+        if next == u64::MAX {
+            break;
+        }
+    }
+    level
+}

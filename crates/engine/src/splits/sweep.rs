@@ -1,0 +1,126 @@
+//! Looks at all records of open slices now and then: what was left over by a worker that died, what is to be tried again, what has
+//! grown, what was opened again, what was not looked at for long. Filters are built anew on the way.
+
+use anabranch_model::{Slice, SliceState, Timestamp};
+use anabranch_split::{State, WideRow};
+
+use crate::{
+    EngineError, NamespaceRecord,
+    engine::Engine,
+    splits::{due::Errand, ground::bucket},
+};
+
+impl Engine {
+    /// Sweeps until the engine stops.
+    pub(crate) async fn run_sweep(&self) {
+        while !self.is_stopping() {
+            let begun = self.env.now();
+            match self.sweep().await {
+                Ok(records) => self.tasks.ended("sweep", &format!("looked at {records} split records"), begun),
+                Err(error) => self.task_failed("sweep", &error),
+            }
+            let wake = self.wake_sweep.notified();
+            let _ = self.env.timeout(self.splits.options.sweep_interval, wake).await;
+        }
+    }
+
+    /// One look at everything; answers how many records there are.
+    pub(crate) async fn sweep(&self) -> Result<usize, EngineError> {
+        self.check_ready()?;
+        let snapshot = self.registry.snapshot();
+        let mut records = 0;
+        let mut states = std::collections::BTreeMap::<&'static str, i64>::new();
+        for (name, namespace) in snapshot.iter().filter(|(_, namespace)| !namespace.record.deleting) {
+            for slice in namespace.record.slices.iter().filter(|slice| slice.state == SliceState::Open) {
+                let found = self.splits.router.rebuild(name, &slice.name()).await?;
+                records += found.len();
+                for loaded in &found {
+                    *states.entry(loaded.row.state.name()).or_default() += 1;
+                    if let Some(errand) = self.errand(&namespace.record, slice, &loaded.row)
+                        && self.splits.options.concurrent > 0
+                        && !self.splits.due.push(loaded.row.partition.clone(), errand)
+                    {
+                        self.metrics.split_work_dropped.inc();
+                    }
+                }
+            }
+        }
+        self.splits.router.retain(|table| {
+            let namespace = snapshot.get(&table.namespace);
+            namespace.is_some_and(|namespace| namespace.record.slices.iter().any(|slice| slice.name() == table.table))
+        });
+        self.note_gauges(&states);
+        Ok(records)
+    }
+
+    /// What there is to do for a record, if anything.
+    fn errand(&self, record: &NamespaceRecord, slice: &Slice, row: &WideRow) -> Option<Errand> {
+        let now = self.env.now();
+        let held = row.lease.as_ref().is_some_and(|lease| {
+            let ours = self.splits.workers.iter().any(|work| work.name() == lease.worker);
+            lease.until > now && !ours
+        });
+        if held {
+            return None;
+        }
+        if !self.splits.scrubber.rests(row) {
+            return Some(Errand::Advance);
+        }
+        let reopened = record.splits.reopened(slice.interval.start);
+        let bucket = bucket(record, &row.partition)?;
+        let settled = !record.may_be_backfilled(bucket, now, self.registry.notice());
+        if settled && row.served.iter().any(|segment| segment.as_of < reopened) {
+            return Some(Errand::Recheck);
+        }
+        if settled && self.is_extension_due(record, row, bucket.end, now) {
+            return Some(Errand::Extend);
+        }
+        let old = |segment: &anabranch_split::Segment| now.since(segment.checked) >= self.splits.options.scrub_interval;
+        (settled && row.served.iter().any(old)).then_some(Errand::Recheck)
+    }
+
+    /// Whether time has sealed enough of a tail: probably a piece, or all of it, or a little for long.
+    fn is_extension_due(&self, record: &NamespaceRecord, row: &WideRow, end: Timestamp, now: Timestamp) -> bool {
+        let (State::Completed { .. }, Some(last)) = (&row.state, row.served.last()) else { return false };
+        let mut sealing = record.clone();
+        sealing.seal(now);
+        let sealed = sealing.sealed_until.min(end);
+        let looked = row.looked_until.max(last.span.end);
+        if sealed <= looked {
+            return false;
+        }
+        let bytes: u64 = row.served.iter().map(|segment| segment.pre_split_data.bytes).sum();
+        let length = row.served.iter().map(|segment| segment.span.length().as_secs_f64()).sum::<f64>().max(1.0);
+        let tail = sealed.since(last.span.end).as_secs_f64() * bytes as f64 / length;
+        let target = record.config_at(now).split.target_piece_bytes as f64;
+        sealed == end
+            || (tail >= target && sealed.since(looked).as_secs_f64() * bytes as f64 / length >= target / 4.0)
+            || sealed.since(looked) >= self.splits.options.extend_interval
+    }
+
+    fn note_gauges(&self, states: &std::collections::BTreeMap<&'static str, i64>) {
+        self.metrics.split_records.reset();
+        for (state, count) in states {
+            self.metrics.split_records.with_label_values(&[state]).set(*count);
+        }
+        let now = self.env.now();
+        let filters = self.splits.router.filters();
+        let (mut elements, mut bits, mut oldest) = (0, 0, 0);
+        for filter in filters.values() {
+            elements += filter.elements();
+            bits += filter.bits();
+            oldest = oldest.max(now.since(filter.built()).as_secs());
+        }
+        self.metrics.filter_elements.set(elements as i64);
+        self.metrics.filter_bytes.set((bits / 8) as i64);
+        self.metrics.filter_age_seconds.set(oldest as i64);
+        let (hits, misses) = self.splits.router.hits_and_misses();
+        self.metrics.router_hits.set(hits as i64);
+        self.metrics.router_misses.set(misses as i64);
+        let (waiting, busy) = self.splits.due.size();
+        self.metrics.split_work_waiting.set(waiting as i64);
+        self.metrics.splits_running.set(busy as i64);
+        self.metrics.doubts_waiting.set(self.splits.doubts.len() as i64);
+        self.metrics.split_slowed.set(self.splits.pace.times_slowed() as i64);
+    }
+}

@@ -1,0 +1,185 @@
+//! Takes detections from the bus and brings records forward, a few at a time. Everything it does can be done again: a worker that
+//! dies leaves a lease that runs out, and a record to go on from (S5).
+
+use std::sync::Arc;
+
+use anabranch_bus::Detection;
+use anabranch_model::{Order, Timestamp};
+use anabranch_split::{Doubt, Effort, Loaded, Served, State, WidePartition, Work};
+
+use crate::{
+    EngineError,
+    engine::Engine,
+    splits::{
+        due::Errand,
+        ground::bucket,
+        verdict::{FoundBy, KeptDifference, Suspect},
+    },
+};
+
+impl Engine {
+    /// Takes detections down until the engine stops. One is acknowledged once its record exists.
+    pub(crate) async fn run_bus(&self) {
+        while !self.is_stopping() {
+            let delivery = match self.splits.bus.receive().await {
+                Ok(delivery) => delivery,
+                Err(error) => {
+                    self.task_failed("bus", &error);
+                    self.env.sleep(self.options.refresh_interval).await;
+                    continue;
+                }
+            };
+            match self.take_down(&delivery.detection).await {
+                Ok(()) => {
+                    if let Err(error) = self.splits.bus.acknowledge(&delivery).await {
+                        self.task_failed("bus", &error);
+                    }
+                }
+                // It isn't acknowledged: it comes again, or the next read sees the partition again.
+                Err(error) => {
+                    self.task_failed("bus", &error);
+                    self.env.sleep(self.options.refresh_interval).await;
+                }
+            }
+        }
+    }
+
+    async fn take_down(&self, detection: &Detection) -> Result<(), EngineError> {
+        let partition =
+            WidePartition::new(detection.namespace.clone(), detection.time_slice.clone(), detection.partition());
+        let Ok(namespace) = self.registry.get(partition.namespace.as_str()) else { return Ok(()) };
+        if bucket(&namespace.record, &partition).is_none() {
+            return Ok(()); // its slice is closed or gone
+        }
+        let loaded = self.splits.records.detect(&partition, detection.bytes_seen).await?;
+        if !self.splits.scrubber.rests(&loaded.row) && !self.splits.due.push(partition, Errand::Advance) {
+            self.metrics.split_work_dropped.inc();
+        }
+        Ok(())
+    }
+
+    /// Works until the engine stops.
+    pub(crate) async fn run_worker(&self, at: usize) {
+        loop {
+            let (partition, errand) = self.splits.due.next().await;
+            if self.is_stopping() {
+                return;
+            }
+            let work = &self.splits.workers[at];
+            let done = match errand {
+                Errand::Advance => self.advance(work, &partition).await,
+                Errand::Extend => self.extend(work, &partition).await,
+                Errand::Recheck => self.recheck(&partition).await.map(drop),
+            };
+            self.splits.due.done(&partition);
+            match done {
+                Ok(()) => {
+                    self.tasks.ended("splits", &format!("{errand:?} {}", partition.time_series_id), self.env.now());
+                }
+                Err(error) => {
+                    self.task_failed("splits", &error);
+                    tracing::warn!(?partition, %error, "work on a split will be tried again");
+                }
+            }
+        }
+    }
+
+    async fn extend(&self, work: &Work, partition: &WidePartition) -> Result<(), EngineError> {
+        self.splits.records.detect(partition, None).await?;
+        self.advance(work, partition).await
+    }
+
+    /// Brings a record to where it rests.
+    pub(crate) async fn advance(&self, work: &Work, partition: &WidePartition) -> Result<(), EngineError> {
+        let Some(loaded) = self.splits.records.load(partition).await? else { return Ok(()) };
+        if work.rests(&loaded.row) {
+            return Ok(());
+        }
+        let Some(ground) = self.ground(partition).await? else { return Ok(()) };
+        let effort = work.advance(&loaded, &ground).await?;
+        if let Effort::Rests(rests) = &effort {
+            self.note_rest(&loaded, rests);
+        }
+        Ok(())
+    }
+
+    fn note_rest(&self, before: &Loaded, rests: &Loaded) {
+        let row = &rests.row;
+        self.splits.router.learn(row);
+        self.metrics.splits_ended.with_label_values(&[row.state.name()]).inc();
+        let partition = &row.partition;
+        match &row.state {
+            State::Completed { .. } if row.served.len() > before.row.served.len() => {
+                self.splits.payments.forget(partition);
+                let Some(segment) = row.served.last() else { return };
+                self.metrics.split_seconds.observe(segment.took.as_secs_f64());
+                let (from, to) = (segment.pre_split_data.bytes, segment.post_split_data.bytes);
+                self.metrics.split_bytes.with_label_values(&["before"]).inc_by(from);
+                self.metrics.split_bytes.with_label_values(&["after"]).inc_by(to);
+                let pieces = segment.pieces.len();
+                tracing::info!(?partition, pieces, from, to, took = ?segment.took, "a segment is served from pieces");
+            }
+            State::Failed(failure) => {
+                tracing::warn!(?partition, reason = failure.reason, retry_after = %failure.retry_after, "a split failed");
+            }
+            State::Parked { reason } => {
+                tracing::error!(?partition, reason, "a split is parked: `anabranch split show` tells more");
+            }
+            _ => {}
+        }
+    }
+
+    /// Compares every segment of a partition with its original, whole. Those that are the same count as of now; the first that
+    /// isn't ends the use of all.
+    pub(crate) async fn recheck(&self, partition: &WidePartition) -> Result<Option<KeptDifference>, EngineError> {
+        self.check_ready()?;
+        let namespace = self.registry.get(partition.namespace.as_str())?;
+        let now = self.env.now();
+        let Some(bucket) = bucket(&namespace.record, partition) else { return Ok(None) };
+        if namespace.record.may_be_backfilled(bucket, now, self.registry.notice()) {
+            return Ok(None); // what is compared now may change again
+        }
+        let as_of = namespace.record.splits.reopenings;
+        let Some(loaded) = self.splits.records.load(partition).await? else { return Ok(None) };
+        let Some(served) = Served::since(Arc::new(loaded.row.clone()), 0).map(Arc::new) else { return Ok(None) };
+        for segment in &loaded.row.served {
+            let doubt = Doubt {
+                served: served.clone(),
+                interval: segment.span,
+                order: Order::LatestFirst,
+                after: None,
+                max_rows: u64::MAX,
+                original_first: true,
+            };
+            let comparison = self.splits.scrubber.compare(&doubt).await?;
+            if comparison.difference.is_some() {
+                return self.confirm(Suspect { doubt, found_by: FoundBy::Recheck }).await;
+            }
+            self.metrics.comparisons.with_label_values(&["rechecked"]).inc();
+            self.vouch(partition, segment, as_of, now).await?;
+        }
+        Ok(None)
+    }
+
+    /// A segment was found the same as its original.
+    async fn vouch(
+        &self,
+        partition: &WidePartition,
+        proven: &anabranch_split::Segment,
+        as_of: u64,
+        checked: Timestamp,
+    ) -> Result<(), EngineError> {
+        let vouch = |row: &mut anabranch_split::WideRow| {
+            let same = |segment: &&mut anabranch_split::Segment| {
+                segment.span == proven.span && segment.generation == proven.generation
+            };
+            let Some(segment) = row.served.iter_mut().find(same) else { return false };
+            segment.as_of = segment.as_of.max(as_of);
+            segment.checked = checked;
+            true
+        };
+        self.splits.records.change(partition, vouch).await?;
+        self.splits.router.forget(partition);
+        Ok(())
+    }
+}

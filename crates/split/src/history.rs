@@ -1,0 +1,444 @@
+//! The rows of one partition, wherever they lie: the original above the watermark, pieces below it. Whoever reads sees one
+//! history in order.
+//!
+//! Anything wrong with a piece opens the original right behind the last row that was fetched, within the same read. That is
+//! always correct: an original holds everything, and what a piece handed out before was checked.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use anabranch_model::{Interval, Order, PartitionKey, Position, Row, TableName, Timestamp};
+use anabranch_runtime::Env;
+use anabranch_store::{
+    After, PartitionReader, PieceBounds, PieceReader, ReadLimits, ScanPage, ScanSpan, Store, StoreError,
+};
+
+use crate::{
+    merged::MergedReader,
+    record::{Segment, Strategy, WidePartition, WideRow},
+};
+
+/// What of a partition is served from pieces.
+#[derive(Clone, Debug)]
+pub struct Served {
+    row: Arc<WideRow>,
+    /// Segments that reads may not use: what they hold may be less than the original does.
+    hidden: Vec<usize>,
+}
+
+impl Served {
+    /// What reads may use of a record, if anything: not what was set aside, nor segments that were last compared with the
+    /// original before sealed time of the slice was opened again.
+    pub fn of(row: Arc<WideRow>, reopened: u64) -> Option<Served> {
+        if row.set_aside.is_some() { None } else { Served::since(row, reopened) }
+    }
+
+    /// The segments of a record that were compared with the original at this count of reopenings or later, if any.
+    pub fn since(row: Arc<WideRow>, reopened: u64) -> Option<Served> {
+        let old = row.served.iter().enumerate().filter(|(_, segment)| segment.as_of < reopened);
+        let hidden: Vec<usize> = old.map(|(at, _)| at).collect();
+        (hidden.len() < row.served.len()).then_some(Served { row, hidden })
+    }
+
+    /// The record that says so.
+    pub fn row(&self) -> &Arc<WideRow> {
+        &self.row
+    }
+
+    /// Usable segments with their numbers, oldest first, each above the one before.
+    pub fn segments(&self) -> impl DoubleEndedIterator<Item = (usize, &Segment)> {
+        self.row.served.iter().enumerate().filter(|(at, _)| !self.hidden.contains(at))
+    }
+
+    /// Everything before this may come from pieces.
+    pub fn until(&self) -> Timestamp {
+        self.segments().next_back().map_or(Timestamp::EARLIEST, |(_, segment)| segment.span.end)
+    }
+}
+
+/// What a reader has to know to open its parts.
+struct Ground {
+    store: Arc<dyn Store>,
+    env: Env,
+    table: TableName,
+    partition: PartitionKey,
+    interval: Interval,
+    order: Order,
+    served: Arc<Served>,
+}
+
+/// A stretch of the history that lies in one place.
+enum Part {
+    Original(Interval),
+    /// Of the segment, the piece.
+    Piece(usize, usize),
+    /// All pieces of a segment that was spread by hash.
+    Merged(usize),
+}
+
+/// An opened part.
+enum Open {
+    Original(Box<PartitionReader>),
+    Piece(Box<PieceReader>),
+    Merged(Box<MergedReader>),
+}
+
+/// Reads the rows of one partition in an interval.
+#[expect(clippy::large_enum_variant, reason = "nearly all readers are the larger one")]
+pub enum HistoryReader {
+    /// Nothing of it is split.
+    Original(PartitionReader),
+    /// Some of it is.
+    Split(Box<Chain>),
+}
+
+/// The parts of a split partition, one after the other.
+pub struct Chain {
+    ground: Ground,
+    current: Option<Open>,
+    /// In the read's order.
+    rest: VecDeque<Part>,
+    rows: VecDeque<Row>,
+    /// The last row that was fetched, or where the read began.
+    after: Option<After>,
+    /// Whether a failing piece is an error instead of a reason to open the original.
+    strict: bool,
+    fallback: Option<StoreError>,
+    bytes_read: u64,
+    original_bytes: u64,
+}
+
+impl HistoryReader {
+    /// Reads the original and nothing else.
+    pub fn original(
+        store: Arc<dyn Store>,
+        table: TableName,
+        partition: PartitionKey,
+        interval: Interval,
+        order: Order,
+        after: Option<After>,
+    ) -> Self {
+        HistoryReader::Original(PartitionReader::new(store, table, partition, interval, order, after))
+    }
+
+    /// Reads what is served from pieces, the rest from the original.
+    pub fn split(
+        store: Arc<dyn Store>,
+        env: Env,
+        served: Arc<Served>,
+        interval: Interval,
+        order: Order,
+        after: Option<After>,
+    ) -> Self {
+        let (table, partition) = (served.row.partition.table(), served.row.partition.key());
+        let ground = Ground { store, env, table, partition, interval, order, served };
+        HistoryReader::Split(Box::new(Chain::new(ground, after)))
+    }
+
+    /// As [`HistoryReader::split`], but a piece that fails is an error: for those who compare.
+    pub fn strict(
+        store: Arc<dyn Store>,
+        env: Env,
+        served: Arc<Served>,
+        interval: Interval,
+        order: Order,
+        after: Option<After>,
+    ) -> Self {
+        let mut reader = HistoryReader::split(store, env, served, interval, order, after);
+        if let HistoryReader::Split(chain) = &mut reader {
+            chain.strict = true;
+        }
+        reader
+    }
+
+    /// The next row that was fetched, in the scan's direction: items of an event *descend* when the oldest come first.
+    pub fn peek(&self) -> Option<&Row> {
+        match self {
+            HistoryReader::Original(reader) => reader.peek(),
+            HistoryReader::Split(chain) => chain.rows.front(),
+        }
+    }
+
+    /// Takes the next row that was fetched.
+    pub fn take(&mut self) -> Option<Row> {
+        match self {
+            HistoryReader::Original(reader) => reader.take(),
+            HistoryReader::Split(chain) => chain.rows.pop_front(),
+        }
+    }
+
+    /// How many rows have been fetched and not taken.
+    pub fn fetched(&self) -> usize {
+        match self {
+            HistoryReader::Original(reader) => reader.fetched(),
+            HistoryReader::Split(chain) => chain.rows.len(),
+        }
+    }
+
+    /// Whether there is nothing more to fetch.
+    pub fn is_exhausted(&self) -> bool {
+        match self {
+            HistoryReader::Original(reader) => reader.is_exhausted(),
+            HistoryReader::Split(chain) => chain.is_exhausted(),
+        }
+    }
+
+    /// Bytes fetched so far, as they are stored.
+    pub fn bytes_read(&self) -> u64 {
+        match self {
+            HistoryReader::Original(reader) => reader.bytes_read(),
+            HistoryReader::Split(chain) => chain.bytes_read,
+        }
+    }
+
+    /// How many of them came from the original.
+    pub fn original_bytes(&self) -> u64 {
+        match self {
+            HistoryReader::Original(reader) => reader.bytes_read(),
+            HistoryReader::Split(chain) => chain.original_bytes,
+        }
+    }
+
+    /// Why the original had to be opened instead of a piece, if it was.
+    pub fn fallback(&self) -> Option<&StoreError> {
+        match self {
+            HistoryReader::Original(_) => None,
+            HistoryReader::Split(chain) => chain.fallback.as_ref(),
+        }
+    }
+
+    /// Fetches rows after those fetched before. Does nothing when there are none.
+    pub async fn fetch(&mut self, limits: ReadLimits) -> Result<(), StoreError> {
+        match self {
+            HistoryReader::Original(reader) => reader.fetch(limits).await,
+            HistoryReader::Split(chain) => chain.fetch(limits).await,
+        }
+    }
+
+    /// Forgets what was fetched and goes on behind an event.
+    pub fn skip_to(&mut self, position: Position) {
+        match self {
+            HistoryReader::Original(reader) => reader.skip_to(After::Event(position)),
+            HistoryReader::Split(chain) => chain.restart(Some(After::Event(position))),
+        }
+    }
+
+    /// Reads rows of a single event, ascending by key, beside the scan. Always of the original.
+    pub async fn fetch_event(&mut self, span: ScanSpan, limits: ReadLimits) -> Result<ScanPage, StoreError> {
+        match self {
+            HistoryReader::Original(reader) => reader.fetch_event(span, limits).await,
+            HistoryReader::Split(chain) => {
+                let mut reader = chain.ground.original(chain.ground.interval, None);
+                let page = reader.fetch_event(span, limits).await?;
+                chain.bytes_read += reader.bytes_read();
+                Ok(page)
+            }
+        }
+    }
+}
+
+impl Ground {
+    fn original(&self, interval: Interval, after: Option<After>) -> PartitionReader {
+        let (table, partition) = (self.table.clone(), self.partition.clone());
+        PartitionReader::new(self.store.clone(), table, partition, interval, self.order, after)
+    }
+
+    /// All parts that have anything of the interval behind `after`, in the read's order.
+    fn parts(&self, after: Option<&Position>) -> VecDeque<Part> {
+        let mut parts = VecDeque::new(); // newest first
+        let mut end = self.interval.end;
+        for (at, segment) in self.served.segments().rev() {
+            let above = Interval::new(segment.span.end, end);
+            if !above.is_empty() {
+                parts.push_back(Part::Original(above.intersect(&self.interval)));
+            }
+            if !segment.span.intersect(&self.interval).is_empty() {
+                match segment.strategy {
+                    Strategy::TimeRange => parts.extend((0..segment.pieces.len()).map(|piece| Part::Piece(at, piece))),
+                    Strategy::EventBucket { .. } => parts.push_back(Part::Merged(at)),
+                }
+            }
+            end = end.min(segment.span.start);
+        }
+        let below = Interval::new(self.interval.start, end);
+        if !below.is_empty() {
+            parts.push_back(Part::Original(below));
+        }
+        parts.retain(|part| self.is_ahead(part, after));
+        if self.order == Order::OldestFirst {
+            parts.make_contiguous().reverse();
+        }
+        parts
+    }
+
+    /// Whether a part has anything of the interval, and of what is behind `after`.
+    fn is_ahead(&self, part: &Part, after: Option<&Position>) -> bool {
+        match part {
+            Part::Original(interval) => {
+                !interval.is_empty()
+                    && after.is_none_or(|after| match self.order {
+                        Order::LatestFirst => interval.start <= after.time,
+                        Order::OldestFirst => after.time < interval.end,
+                    })
+            }
+            Part::Merged(_) => true,
+            Part::Piece(segment, piece) => {
+                let piece = &self.served.row.served[*segment].pieces[*piece];
+                let reaches = self.interval.start <= piece.newest.time && piece.oldest.time < self.interval.end;
+                reaches
+                    && after.is_none_or(|after| match self.order {
+                        Order::LatestFirst => piece.oldest < *after,
+                        Order::OldestFirst => piece.newest > *after,
+                    })
+            }
+        }
+    }
+
+    /// Opens a part behind `after`. An event is never in two parts, so a piece goes on behind whole events.
+    fn open(&self, part: &Part, after: Option<After>) -> Open {
+        let event = after.as_ref().map(|after| after_event(after).clone());
+        match part {
+            Part::Original(interval) => Open::Original(Box::new(self.original(*interval, after))),
+            Part::Piece(segment, piece) => {
+                let segment = &self.served.row.served[*segment];
+                let piece = &segment.pieces[*piece];
+                let bounds = PieceBounds { newest: piece.newest.clone(), oldest: piece.oldest.clone() };
+                let WidePartition { namespace, time_slice, .. } = &self.served.row.partition;
+                Open::Piece(Box::new(PieceReader::new(
+                    self.store.clone(),
+                    segment.generation.table(namespace, time_slice),
+                    self.served.row.partition.piece(piece.ordinal),
+                    bounds,
+                    segment.density(),
+                    self.interval,
+                    self.order,
+                    event,
+                )))
+            }
+            Part::Merged(segment) => {
+                let segment = &self.served.row.served[*segment];
+                Open::Merged(Box::new(MergedReader::new(
+                    &self.store,
+                    &self.served.row.partition,
+                    segment,
+                    self.interval.intersect(&segment.span),
+                    self.order,
+                    after.as_ref(),
+                )))
+            }
+        }
+    }
+}
+
+fn after_event(after: &After) -> &Position {
+    match after {
+        After::Event(position) => position,
+        After::Row(key) => &key.position,
+    }
+}
+
+impl Chain {
+    fn new(ground: Ground, after: Option<After>) -> Self {
+        let mut chain = Chain {
+            ground,
+            current: None,
+            rest: VecDeque::new(),
+            rows: VecDeque::new(),
+            after: None,
+            strict: false,
+            fallback: None,
+            bytes_read: 0,
+            original_bytes: 0,
+        };
+        chain.restart(after);
+        chain
+    }
+
+    fn restart(&mut self, after: Option<After>) {
+        self.rows.clear();
+        self.current = None;
+        self.rest = if self.fallback.is_some() {
+            VecDeque::from([Part::Original(self.ground.interval)])
+        } else {
+            self.ground.parts(after.as_ref().map(after_event))
+        };
+        self.after = after;
+    }
+
+    fn is_exhausted(&self) -> bool {
+        self.rest.is_empty() && self.current.as_ref().is_none_or(Open::is_exhausted)
+    }
+
+    async fn fetch(&mut self, limits: ReadLimits) -> Result<(), StoreError> {
+        loop {
+            if self.current.as_ref().is_none_or(Open::is_exhausted) {
+                let Some(part) = self.rest.pop_front() else { return Ok(()) };
+                self.current = Some(self.ground.open(&part, self.after.clone()));
+            }
+            let Some(open) = &mut self.current else { return Ok(()) };
+            let before = open.bytes_read();
+            let is_original = matches!(open, Open::Original(_));
+            // So that the original can still answer when a piece doesn't.
+            let timeout = if is_original { limits.timeout } else { limits.timeout / 2 };
+            let limits = ReadLimits { timeout, ..limits };
+            let fetched = match self.ground.env.timeout(timeout, open.fetch(limits)).await {
+                Ok(fetched) => fetched,
+                Err(_) => Err(StoreError::Unavailable { reason: "a scan timed out".to_owned() }),
+            };
+            let bytes = open.bytes_read() - before;
+            self.bytes_read += bytes;
+            self.original_bytes += if is_original { bytes } else { 0 };
+            let mut rows = open.take_all();
+            if let Some(last) = rows.back() {
+                self.after = Some(After::Row(last.key()));
+            }
+            self.rows.append(&mut rows);
+            match fetched {
+                Ok(()) if !self.rows.is_empty() || self.is_exhausted() => return Ok(()),
+                Ok(()) => {}
+                Err(error) if is_original || self.strict => return Err(error),
+                Err(error) => self.fall_back(error),
+            }
+        }
+    }
+
+    /// Everything that is left comes from the original.
+    fn fall_back(&mut self, error: StoreError) {
+        self.fallback = Some(error);
+        self.current = None;
+        self.rest = VecDeque::from([Part::Original(self.ground.interval)]);
+    }
+}
+
+impl Open {
+    fn is_exhausted(&self) -> bool {
+        match self {
+            Open::Original(reader) => reader.is_exhausted(),
+            Open::Piece(reader) => reader.is_exhausted(),
+            Open::Merged(reader) => reader.is_exhausted(),
+        }
+    }
+
+    fn bytes_read(&self) -> u64 {
+        match self {
+            Open::Original(reader) => reader.bytes_read(),
+            Open::Piece(reader) => reader.bytes_read(),
+            Open::Merged(reader) => reader.bytes_read(),
+        }
+    }
+
+    fn take_all(&mut self) -> VecDeque<Row> {
+        match self {
+            Open::Original(reader) => reader.take_all(),
+            Open::Piece(reader) => reader.take_all(),
+            Open::Merged(reader) => reader.take_all(),
+        }
+    }
+
+    async fn fetch(&mut self, limits: ReadLimits) -> Result<(), StoreError> {
+        match self {
+            Open::Original(reader) => reader.fetch(limits).await,
+            Open::Piece(reader) => reader.fetch(limits).await,
+            Open::Merged(reader) => reader.fetch(limits).await,
+        }
+    }
+}

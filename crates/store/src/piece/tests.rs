@@ -1,0 +1,158 @@
+//! What reading a piece promises: the same rows as the original, or an error before the first that is missing or wrong.
+
+use anabranch_runtime::Env;
+use proptest::prelude::*;
+
+use super::*;
+use crate::{
+    MemoryStore,
+    block::{
+        Codec,
+        tests::{any_history, stored},
+    },
+    suite::{
+        fixture::{EVER, TIMEOUT, make_table, partition, table, write},
+        model::Rows,
+    },
+};
+
+const PIECE: &str = "wide_data_20260328_1";
+
+struct Case {
+    store: Arc<dyn Store>,
+    bounds: PieceBounds,
+    density: Density,
+}
+
+impl Case {
+    /// A piece that holds `stored` where `rows` are expected.
+    async fn new(rows: &[Row], stored: &[Row]) -> Case {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Env::system()));
+        let table = make_table(&store, PIECE).await;
+        if !stored.is_empty() {
+            write(&store, &table, &partition("s", 0, 7), stored).await;
+        }
+        let bounds = PieceBounds { newest: rows[0].position.clone(), oldest: rows[rows.len() - 1].position.clone() };
+        Case { store, bounds, density: Density { rows: rows.len() as f64 / stored.len().max(1) as f64, bytes: 0.5 } }
+    }
+
+    /// Everything up to the end or an error.
+    async fn read(
+        &self,
+        interval: Interval,
+        order: Order,
+        after: Option<Position>,
+        rows: usize,
+    ) -> (Vec<Row>, Option<StoreError>) {
+        let mut reader = PieceReader::new(
+            self.store.clone(),
+            table(PIECE),
+            partition("s", 0, 7),
+            self.bounds.clone(),
+            self.density,
+            interval,
+            order,
+            after,
+        );
+        let mut found = Vec::new();
+        while !reader.is_exhausted() {
+            let fetched = reader.fetch(ReadLimits { rows, bytes: usize::MAX, timeout: TIMEOUT }).await;
+            found.extend(reader.take_all());
+            if let Err(error) = fetched {
+                return (found, Some(error));
+            }
+        }
+        (found, None)
+    }
+}
+
+fn direction(order: Order) -> Direction {
+    match order {
+        Order::LatestFirst => Direction::Forward,
+        Order::OldestFirst => Direction::Backward,
+    }
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}
+
+fn any_order() -> impl Strategy<Value = Order> {
+    prop_oneof![Just(Order::LatestFirst), Just(Order::OldestFirst)]
+}
+
+/// Bounds that fall on, beside and between events.
+fn any_bound(rows: &[Row], at: prop::sample::Index, shift: i64) -> Timestamp {
+    let time = rows[at.index(rows.len())].position.time.nanos();
+    Timestamp::from_nanos(time.saturating_add(shift))
+}
+
+proptest! {
+    #[test]
+    fn a_piece_reads_like_the_original(
+        rows in any_history(30), target in 1usize..600, order in any_order(), limit in 1usize..40,
+        ends in any::<(prop::sample::Index, prop::sample::Index)>(), shifts in (-1i64..2, -1i64..2),
+        after in prop::option::of(any::<prop::sample::Index>()), whole in any::<bool>(),
+    ) {
+        let (a, b) = (any_bound(&rows, ends.0, shifts.0), any_bound(&rows, ends.1, shifts.1));
+        let interval = if whole { EVER } else { Interval::new(a.min(b), a.max(b)) };
+        let after = after.map(|at| rows[at.index(rows.len())].position.clone());
+        let (found, error) = block_on(async {
+            let case = Case::new(&rows, &stored(&rows, target, Codec::Lz4)).await;
+            case.read(interval, order, after.clone(), limit).await
+        });
+        let span = ScanSpan::Interval { interval, after: after.map(After::Event) };
+        prop_assert_eq!(error, None);
+        prop_assert_eq!(found, Rows::new(rows).of_span(&span, direction(order)));
+    }
+
+    /// R1, S2: what is damaged, gone or in the wrong place is never jumped over.
+    #[test]
+    fn a_missing_or_altered_block_is_noticed_before_anything_behind_it_is_read(
+        rows in any_history(60), target in 1100usize..1500, order in any_order(), limit in 1usize..40,
+        victim in any::<prop::sample::Index>(), remove in any::<bool>(), byte in any::<prop::sample::Index>(),
+    ) {
+        let mut kept = stored(&rows, target, Codec::None);
+        let victim = victim.index(kept.len());
+        prop_assume!(kept[victim].item.key.is_block());
+        // Plain rows don't tell what lies above them.
+        prop_assume!(kept.iter().all(|row| row.item.key.is_block()));
+        if remove {
+            kept.remove(victim);
+        } else {
+            let mut value = kept[victim].item.value.to_vec();
+            let at = byte.index(value.len());
+            value[at] ^= 1;
+            kept[victim].item.value = value.into();
+        }
+        let (found, error) = block_on(async {
+            Case::new(&rows, &kept).await.read(EVER, order, None, limit).await
+        });
+        prop_assert!(error.is_some());
+        let span = ScanSpan::Interval { interval: EVER, after: None };
+        let all = Rows::new(rows).of_span(&span, direction(order));
+        prop_assert_eq!(&found[..], &all[..found.len()]);
+    }
+
+    /// The page that would jump over a missing block notices it, wherever the page begins.
+    #[test]
+    fn a_page_that_begins_at_a_missing_block_notices_it(
+        rows in any_history(60), target in 1100usize..1500, order in any_order(), victim in any::<prop::sample::Index>(),
+        begin in any::<prop::sample::Index>(),
+    ) {
+        let all = stored(&rows, target, Codec::None);
+        prop_assume!(all.iter().all(|row| row.item.key.is_block()));
+        let victim = victim.index(all.len());
+        let newest = Block::open(&all[victim]).unwrap().positions().unwrap().newest();
+        let lost: Vec<&Row> = rows.iter().filter(|row| row.position <= newest && row.position >= all[victim].position).collect();
+        let after = lost[begin.index(lost.len())].position.clone();
+        let behind = match order {
+            Order::LatestFirst => after == all[victim].position,
+            Order::OldestFirst => after == newest,
+        };
+        let mut kept = all;
+        kept.remove(victim);
+        let (found, error) = block_on(async { Case::new(&rows, &kept).await.read(EVER, order, Some(after), 1000).await });
+        prop_assert!(behind || (error.is_some() && found.is_empty()), "{found:?} {error:?}");
+    }
+}
