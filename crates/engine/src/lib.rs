@@ -28,6 +28,7 @@ pub mod write;
 pub use engine::{Engine, EngineOptions};
 pub use error::{EngineError, ErrorKind, Violation, WriteOutcome};
 pub use namespace::{Backfill, BackfillState, ModeChange, NamespaceRecord, SplitUse};
+pub use read::bulk::BulkRead;
 pub use read::{Filter, Page, Partial, PartialReason, ReadRequest};
 pub use splits::{
     SplitOptions,

@@ -14,6 +14,7 @@
 //! | [`compare`] | pieces against the original, row by row |
 //! | [`pace`] | [`Pace`]: how fast splits may go |
 //! | `cut` | where a segment is cut into pieces |
+//! | `spread` | how a segment is spread over pieces by hash |
 //! | `readback` | reads a piece back and adds up what it holds |
 //! | [`error`] | [`SplitError`] |
 
@@ -28,6 +29,7 @@ mod readback;
 pub mod record;
 pub mod records;
 pub mod router;
+mod spread;
 pub mod states;
 pub mod work;
 

@@ -5,7 +5,8 @@ use anabranch_store::{After, Direction, Scan, ScanSpan, StoreError, block::Block
 
 use crate::{
     SplitError,
-    record::{Generation, Piece, Stored, WidePartition},
+    record::{Piece, Stored, Strategy, Target, WidePartition},
+    spread::piece_of,
     work::Work,
 };
 
@@ -17,17 +18,17 @@ pub(crate) struct Found {
     pub(crate) stored: Stored,
 }
 
-/// Reads all of a piece. Every row must lie inside the piece's bounds and below the one before.
+/// Reads all of a piece. Every row must lie inside the piece's bounds (and bucket) and below the one before.
 pub(crate) async fn read_back(
     work: &Work,
     partition: &WidePartition,
-    generation: Generation,
+    target: &Target,
     piece: &Piece,
 ) -> Result<Found, SplitError> {
     let mut found = Found { content: Checksum::default(), stored: Stored::default() };
     let mut last: Option<Row> = None;
     let mut scan = Scan {
-        table: generation.table(&partition.namespace, &partition.time_slice),
+        table: target.generation.table(&partition.namespace, &partition.time_slice),
         partition: partition.piece(piece.ordinal),
         span: ScanSpan::Interval { interval: Interval::ALL, after: None },
         direction: Direction::Forward,
@@ -47,13 +48,13 @@ pub(crate) async fn read_back(
             found.stored.rows += 1;
             found.stored.bytes += row.bytes() as u64;
             if !row.item.key.is_block() {
-                add(&mut found.content, partition, piece, &mut last, row)?;
+                add(&mut found.content, partition, target, piece, &mut last, row)?;
                 continue;
             }
             let block = Block::open(&row).map_err(|error| damaged(piece, &row.position, &error))?;
             let rows = block.rows(0..block.row_count(), Direction::Forward);
             for row in rows.map_err(|error| damaged(piece, &row.position, &error))? {
-                add(&mut found.content, partition, piece, &mut last, row)?;
+                add(&mut found.content, partition, target, piece, &mut last, row)?;
             }
         }
         work.pace(bytes).await;
@@ -67,11 +68,18 @@ pub(crate) async fn read_back(
 fn add(
     content: &mut Checksum,
     partition: &WidePartition,
+    target: &Target,
     piece: &Piece,
     last: &mut Option<Row>,
     row: Row,
 ) -> Result<(), SplitError> {
-    let inside = piece.oldest <= row.position && row.position <= piece.newest;
+    let at_home = match target.strategy {
+        Strategy::TimeRange => true,
+        Strategy::EventBucket { pieces, first_ordinal, event_buckets } => {
+            first_ordinal + piece_of(&row.position, event_buckets, pieces) == piece.ordinal
+        }
+    };
+    let inside = at_home && piece.oldest <= row.position && row.position <= piece.newest;
     let below = last.as_ref().is_none_or(|last| {
         row.position < last.position || (row.position == last.position && row.item.key > last.item.key)
     });

@@ -52,8 +52,12 @@ pub enum Strategy {
     TimeRange,
     /// Spread by hash over so many pieces, a power of two.
     EventBucket {
-        /// How many pieces; 0 until it is planned.
+        /// How many pieces there may be; those that nothing fell into are left out. 0 until it is planned.
         pieces: u32,
+        /// The ordinal of the first.
+        first_ordinal: u32,
+        /// Over how many partitions the events of the time bucket were spread before.
+        event_buckets: u32,
     },
 }
 

@@ -90,11 +90,6 @@ impl FjallStore {
         Ok(self.stats()?.disk_bytes)
     }
 
-    /// What is left on the file system of its directory.
-    pub fn free_bytes(&self) -> Result<u64, StoreError> {
-        stats::free_bytes(self.database()?.directory.path()).map_err(|error| error::unavailable(error.to_string()))
-    }
-
     /// Runs something on the committer's thread, between two groups: for tests that must hold it up.
     #[doc(hidden)]
     pub fn run_on_committer(&self, work: impl FnOnce() + Send + 'static) -> Result<(), StoreError> {
@@ -214,6 +209,11 @@ fn open_fjall(directory: &Directory, options: &FjallOptions) -> Result<fjall::Da
 impl Store for FjallStore {
     fn capabilities(&self) -> Capabilities {
         Capabilities { name: "fjall", shared: false, ordered_partitions: true, max_tables: self.options.max_tables }
+    }
+
+    /// What is left on the file system of its directory.
+    fn free_bytes(&self) -> Option<u64> {
+        stats::free_bytes(self.database().ok()?.directory.path()).ok()
     }
 
     async fn create_table(&self, table: &TableName) -> Result<(), StoreError> {

@@ -23,6 +23,11 @@ pub trait Store: Send + Sync + 'static {
     /// What this back end is and can do.
     fn capabilities(&self) -> Capabilities;
 
+    /// How many bytes more it can hold, where it can tell.
+    fn free_bytes(&self) -> Option<u64> {
+        None
+    }
+
     /// Makes a table. One that is there already is left as it is.
     async fn create_table(&self, table: &TableName) -> Result<(), StoreError>;
 
@@ -34,10 +39,12 @@ pub trait Store: Send + Sync + 'static {
     async fn tables(&self) -> Result<Vec<TableName>, StoreError>;
 
     /// Writes batches and answers for each, in their order. A batch is atomic: all of its rows or none, for readers
-    /// and through crashes. `Ok` means durable (W1). A row with the key of another replaces it (W2).
+    /// and through crashes; one of more than a mebibyte may be cut between events, each of which still is. `Ok` means
+    /// durable (W1). A row with the key of another replaces it (W2).
     async fn write(&self, batches: Vec<PartitionBatch>, timeout: Duration) -> Vec<Result<(), StoreError>>;
 
-    /// Reads rows of one partition. Sees every batch that was answered with `Ok` before, and of none only a part.
+    /// Reads rows of one partition. Sees every batch that was answered with `Ok` before, and of none only a part; where
+    /// a page has more rows or bytes than the back end reads at once, batches that arrive meanwhile may be seen in part.
     async fn scan(&self, scan: &Scan) -> Result<ScanPage, StoreError>;
 
     /// The partitions of a series within a span of time buckets that hold a row: in the order of buckets, or its

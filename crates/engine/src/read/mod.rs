@@ -6,8 +6,10 @@
 //! | `groups` | lists, in order, the groups of partitions that may hold records |
 //! | `records` | turns the rows of one partition into whole records |
 //! | `page` | merges, filters and fills the page until a limit or the deadline |
+//! | [`bulk`] | whole histories: pieces in parallel, delivered in order |
 //! | `shape` | remembers what partitions of a namespace look like, to fetch no more than is needed |
 
+pub mod bulk;
 mod groups;
 mod page;
 mod records;
@@ -16,7 +18,7 @@ mod shape;
 
 use std::time::Duration;
 
-use anabranch_model::{Order, Record, Timestamp};
+use anabranch_model::{Order, PageToken, Record, Timestamp};
 use bytes::Bytes;
 
 pub(crate) use groups::Group;
@@ -62,11 +64,14 @@ pub struct Filter {
 
 /// One page of a history.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Page {
     /// In the order asked for.
     pub records: Vec<Record>,
     /// How to go on; `None` at the end.
     pub next_page_token: Option<String>,
+    /// The same, open.
+    pub(crate) next: Option<PageToken>,
     /// Why the page is short, if it is (R2).
     pub partial: Option<Partial>,
     /// Partitions opened.
@@ -97,12 +102,18 @@ pub(crate) async fn read(engine: &Engine, request: ReadRequest) -> Result<Page, 
     let namespace = &request.namespace;
     let begun = engine.env.monotonic();
     let result = page::read_page(engine, &request).await;
+    count(engine, namespace, begun, &result);
+    result
+}
+
+/// Takes down what a page cost.
+fn count(engine: &Engine, namespace: &str, begun: Duration, result: &Result<Page, EngineError>) {
     if let Ok(known) = engine.registry.get(namespace) {
         let target = known.record.config_at(engine.env.now()).read_slo.target;
         engine.splits.pace.observe(engine.env.monotonic().saturating_sub(begun), target);
     }
     let metrics = &engine.metrics;
-    match &result {
+    match result {
         Ok(page) => {
             metrics.pages_read.with_label_values(&[namespace]).inc();
             metrics.records_read.with_label_values(&[namespace]).inc_by(page.records.len() as u64);
@@ -110,7 +121,7 @@ pub(crate) async fn read(engine: &Engine, request: ReadRequest) -> Result<Page, 
             metrics.partitions_per_page.observe(f64::from(page.partitions_read));
             if let Some(partial) = page.partial {
                 let reason = format!("{:?}", partial.reason);
-                metrics.partial_pages.with_label_values(&[namespace.as_str(), &reason]).inc();
+                metrics.partial_pages.with_label_values(&[namespace, &reason]).inc();
             }
         }
         // A namespace that isn't there must not become a label: anybody could make up names.
@@ -118,8 +129,7 @@ pub(crate) async fn read(engine: &Engine, request: ReadRequest) -> Result<Page, 
             metrics.reads_failed.with_label_values(&["", "NotFound"]).inc();
         }
         Err(error) => {
-            metrics.reads_failed.with_label_values(&[namespace.as_str(), &format!("{:?}", error.kind())]).inc();
+            metrics.reads_failed.with_label_values(&[namespace, &format!("{:?}", error.kind())]).inc();
         }
     }
-    result
 }

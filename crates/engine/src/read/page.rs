@@ -31,14 +31,18 @@ const LEAST_ROWS: usize = 16;
 const LEAST_BYTES: usize = 64 << 10;
 
 pub(crate) async fn read_page(engine: &Engine, request: &ReadRequest) -> Result<Page, EngineError> {
+    fill(engine, &Plan::check(engine, request)?).await
+}
+
+/// Reads one page of what a plan has left.
+pub(crate) async fn fill(engine: &Engine, plan: &Plan) -> Result<Page, EngineError> {
     engine.registry.check_fresh()?;
-    let plan = Plan::check(engine, request)?;
     let fetching = Fetching { env: &engine.env, metrics: &engine.metrics, deadline: plan.deadline };
     let remaining = plan.deadline.saturating_sub(engine.env.monotonic());
     let Ok(Ok(_room)) = engine.env.timeout(remaining, engine.read_room.acquire()).await else {
         return Err(EngineError::Overloaded { what: "too many reads are in flight".to_owned() });
     };
-    let mut filling = Filling::new(engine, &plan, fetching);
+    let mut filling = Filling::new(engine, plan, fetching);
     let run = filling.run().await;
     filling.report();
     let in_time = match run {
@@ -400,7 +404,8 @@ impl<'a> Filling<'a> {
             // Nothing examined and yet full can't be: the first record always fits.
             let progress = progress.or_else(|| self.plan.begun_at.clone());
             let token = progress.map(|progress| self.plan.token(progress, self.served, self.group_bytes));
-            self.page.next_page_token = token.map(|token| token.seal(&self.engine.token_key));
+            self.page.next_page_token = token.as_ref().map(|token| token.seal(&self.engine.token_key));
+            self.page.next = token;
         }
         Ok(self.page)
     }

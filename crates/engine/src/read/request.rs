@@ -10,6 +10,7 @@ use xxhash_rust::xxh3::Xxh3Default;
 use crate::{EngineError, ErrorKind, ReadRequest, Violation, engine::Engine, registry::Namespace};
 
 /// A checked request: what is left of it to read, and within which limits.
+#[derive(Clone)]
 pub(crate) struct Plan {
     pub(crate) namespace: Arc<Namespace>,
     pub(crate) series: TimeSeriesId,
@@ -28,11 +29,13 @@ pub(crate) struct Plan {
     pub(crate) floor: Timestamp,
     pub(crate) partition_bytes: u64,
     pub(crate) fingerprint: u64,
-    /// When the page must end, by the monotonic clock.
+    /// How long a page may take, and when this one must end, by the monotonic clock.
+    pub(crate) time: Duration,
     pub(crate) deadline: Duration,
 }
 
 /// A checked filter.
+#[derive(Clone)]
 pub(crate) struct ItemFilter {
     pub(crate) key: EventItemKey,
     pub(crate) value: Option<Bytes>,
@@ -93,9 +96,30 @@ impl Plan {
             partition_bytes: token.as_ref().map_or(0, |token| token.partition_bytes),
             begun_at: token.map(|token| token.progress),
             fingerprint,
+            time: time_to_read(timeout),
             deadline: begun + time_to_read(timeout),
             series: checked.series,
             namespace,
+        })
+    }
+
+    /// The next page of a part of what was left, as the namespace is now.
+    pub(crate) fn page_of(
+        &self,
+        engine: &Engine,
+        part: Interval,
+        begun_at: Option<Progress>,
+        partition_bytes: u64,
+    ) -> Result<Plan, EngineError> {
+        let namespace = engine.registry.get(self.namespace.name.as_str())?;
+        let open = part.intersect(&Interval::new(namespace.record.closed_until, Timestamp::LATEST));
+        Ok(Plan {
+            interval: remaining(open, begun_at.as_ref(), self.order),
+            begun_at,
+            partition_bytes,
+            deadline: engine.env.monotonic() + self.time,
+            namespace,
+            ..self.clone()
         })
     }
 

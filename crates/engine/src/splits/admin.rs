@@ -7,7 +7,7 @@ use anabranch_store::Direction;
 use crate::{
     EngineError, NamespaceRecord,
     engine::Engine,
-    splits::{due::Errand, verdict::KeptDifference},
+    splits::{due::Errand, ground::bucket, verdict::KeptDifference},
 };
 
 /// Partitions that one request may name.
@@ -44,6 +44,8 @@ pub struct Verified {
     pub segments: usize,
     /// What differs, if anything does.
     pub difference: Option<KeptDifference>,
+    /// Why nothing was compared, if nothing was.
+    pub skipped: Option<String>,
 }
 
 impl Engine {
@@ -60,6 +62,18 @@ impl Engine {
             found.extend(records.into_iter().map(|loaded| loaded.row).filter(|row| which.holds(&row.partition)));
         }
         Ok(found)
+    }
+
+    /// The split record of one partition, if it has one.
+    pub async fn split_record(
+        &self,
+        name: &str,
+        time_slice: &str,
+        partition: PartitionKey,
+    ) -> Result<Option<WideRow>, EngineError> {
+        let namespace = self.registry.get(name)?;
+        let partition = WidePartition::new(namespace.name.clone(), time_slice.to_owned(), partition);
+        Ok(self.splits.records.load(&partition).await?.map(|loaded| loaded.row))
     }
 
     /// Asks that partitions be looked at, wide or not. Answers their records.
@@ -200,11 +214,22 @@ impl Engine {
             if row.served.is_empty() {
                 continue;
             }
-            let difference = self.recheck(&row.partition).await?;
-            let segments = if difference.is_some() { 0 } else { row.served.len() };
-            found.push(Verified { partition: row.partition, segments, difference });
+            let skipped = self.why_not_rechecked(&row.partition)?;
+            let difference = if skipped.is_none() { self.recheck(&row.partition).await? } else { None };
+            let segments = if difference.is_some() || skipped.is_some() { 0 } else { row.served.len() };
+            found.push(Verified { partition: row.partition, segments, difference, skipped });
         }
         Ok(found)
+    }
+
+    /// Why a comparison with the original would mean nothing now, if it would.
+    fn why_not_rechecked(&self, partition: &WidePartition) -> Result<Option<String>, EngineError> {
+        let namespace = self.registry.get(partition.namespace.as_str())?;
+        let Some(bucket) = bucket(&namespace.record, partition) else {
+            return Ok(Some("its slice is closed".to_owned()));
+        };
+        let changing = namespace.record.may_be_backfilled(bucket, self.env.now(), self.registry.notice());
+        Ok(changing.then(|| "a backfill window may still bring events; it is compared when that is over".to_owned()))
     }
 
     /// Sets how far reads of a namespace trust splits.

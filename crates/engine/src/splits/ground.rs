@@ -37,7 +37,9 @@ impl Engine {
             Packing::Zstd => Some(Compression::Zstd),
         };
         let (strategy, form) = match (settings.strategy, compression) {
-            (SplitStrategy::EventBucket, _) => (Strategy::EventBucket { pieces: 0 }, Form::Rows),
+            (SplitStrategy::EventBucket, _) => {
+                (Strategy::EventBucket { pieces: 0, first_ordinal: 0, event_buckets }, Form::Rows)
+            }
             (SplitStrategy::TimeRange, None) => (Strategy::TimeRange, Form::Rows),
             (SplitStrategy::TimeRange, Some(codec)) => {
                 (Strategy::TimeRange, Form::Blocks { codec, block_bytes: settings.block_bytes })

@@ -495,3 +495,47 @@ fn a_request_names_a_series_or_a_slice() {
         assert!(rows.is_empty(), "{rows:?}");
     });
 }
+
+/// R1: a bulk read delivers what page after page does, and any of its tokens goes on where it left off.
+#[test]
+fn a_bulk_read_delivers_in_order_and_its_tokens_go_on() {
+    run(|world| async move {
+        let (before, _) = world.split(config()).await;
+        world.fill(world.now(), 50).await;
+        world.mode(ReadMode::On).await;
+        let middle = before[900].position.time;
+        for order in [Order::LatestFirst, Order::OldestFirst] {
+            for start in [None, Some(middle)] {
+                let request = ReadRequest { page_size: 64, order, start, ..history("wide") };
+                let (expected, _) = world.scan(request.clone()).await;
+                let mut bulk = world.engine.bulk_read(&request).await.unwrap();
+                let (mut found, mut tokens) = (Vec::new(), Vec::new());
+                while let Some(page) = bulk.next().await {
+                    let page = page.unwrap();
+                    found.extend(page.records);
+                    tokens.push((found.len(), page.next_page_token));
+                }
+                assert_eq!(found, expected);
+                assert_eq!(tokens.last().unwrap().1, None);
+                for (at, token) in tokens.into_iter().step_by(5) {
+                    let Some(page_token) = token else { continue };
+                    let (rest, _) = world.scan(ReadRequest { page_token: page_token.clone(), ..request.clone() }).await;
+                    assert_eq!(rest, expected[at..]);
+                    let mut bulk = world.engine.bulk_read(&ReadRequest { page_token, ..request.clone() }).await.unwrap();
+                    let mut rest = Vec::new();
+                    while let Some(page) = bulk.next().await {
+                        rest.extend(page.unwrap().records);
+                    }
+                    assert_eq!(rest, expected[at..]);
+                }
+            }
+        }
+        let limited = ReadRequest { page_size: 64, total_record_limit: 300, ..history("wide") };
+        let mut bulk = world.engine.bulk_read(&limited).await.unwrap();
+        let mut found = 0;
+        while let Some(page) = bulk.next().await {
+            found += page.unwrap().records.len();
+        }
+        assert_eq!(found, 300);
+    });
+}

@@ -4,7 +4,7 @@ use anabranch_model::Interval;
 
 use crate::{
     SplitError,
-    record::{Draft, State, Target},
+    record::{Draft, State, Strategy, Target},
     records::Loaded,
     work::{Ground, Work},
 };
@@ -13,7 +13,9 @@ pub(crate) async fn next(work: &Work, loaded: &Loaded, ground: &Ground) -> Resul
     let begin = loaded.row.served_until().unwrap_or(ground.bucket.start);
     let watermark = ground.sealed_until.min(ground.bucket.end);
     let span = Interval::new(begin, watermark);
-    if span.is_empty() {
+    // Spreading by hash cuts across all time, so all of it must be sealed.
+    let spreads = matches!(ground.strategy, Strategy::EventBucket { .. });
+    if span.is_empty() || (spreads && watermark < ground.bucket.end) {
         let state = match loaded.row.served.last() {
             Some(segment) => State::Completed { at: segment.completed },
             None => State::NotWide { bytes: 0, watermark },

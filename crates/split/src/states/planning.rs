@@ -1,12 +1,14 @@
 //! PLANNING: reads the span once, in order, from its checkpoint, and finds the cuts.
 
+use anabranch_model::{Position, Row};
 use anabranch_store::After;
 
 use crate::{
     SplitError,
     cut::Cutter,
-    record::{Draft, MAX_GENERATIONS, Plan, State, Target, WideRow},
+    record::{Draft, MAX_GENERATIONS, Plan, State, Strategy, Target, WideRow},
     records::Loaded,
+    spread::Spreader,
     work::{Ground, Work},
 };
 
@@ -16,24 +18,90 @@ pub(crate) async fn next(work: &Work, loaded: &Loaded, draft: &Draft, ground: &G
         return Err(SplitError::Stuck { reason });
     }
     let target = &draft.target;
-    let series = loaded.row.partition.time_series_id.clone();
-    let mut cutter = Cutter::new(series, draft.pieces.clone(), draft.piece_bytes);
-    let after = cutter.last().cloned().map(After::Event);
+    let mut divider = Divider::new(&loaded.row, draft, ground);
+    let after = divider.last().cloned().map(After::Event);
     let mut source = work.source(&loaded.row, target.span, after);
     loop {
         while let Some(row) = source.take() {
-            cutter.push(&row);
+            divider.push(&row);
             // Not in the middle of an event: the checkpoint goes on after its last event.
             let between = source.peek().is_some_and(|next| next.position != row.position);
             if between && source.bytes_read() >= work.options.checkpoint_bytes && source.fetched() > 0 {
-                let (pieces, piece_bytes) = cutter.into_parts();
-                return work.step(loaded, State::Planning(Draft { target: target.clone(), pieces, piece_bytes })).await;
+                return work.step(loaded, State::Planning(divider.into_draft(target))).await;
             }
         }
         if source.is_exhausted() {
-            return conclude(work, loaded, target, cutter, ground).await;
+            return conclude(work, loaded, target, divider, ground).await;
         }
         work.fetch(&mut source).await?;
+    }
+}
+
+/// Divides a stream of events among pieces, one way or the other.
+enum Divider {
+    Cut(Cutter),
+    Spread(Spreader),
+}
+
+impl Divider {
+    fn new(row: &WideRow, draft: &Draft, ground: &Ground) -> Self {
+        let (series, pieces) = (row.partition.time_series_id.clone(), draft.pieces.clone());
+        match draft.target.strategy {
+            Strategy::TimeRange => Divider::Cut(Cutter::new(series, pieces, draft.piece_bytes)),
+            Strategy::EventBucket { .. } => Divider::Spread(Spreader::new(series, ground.event_buckets, pieces)),
+        }
+    }
+
+    fn push(&mut self, row: &Row) {
+        match self {
+            Divider::Cut(cutter) => cutter.push(row),
+            Divider::Spread(spreader) => spreader.push(row),
+        }
+    }
+
+    fn last(&self) -> Option<&Position> {
+        match self {
+            Divider::Cut(cutter) => cutter.last(),
+            Divider::Spread(spreader) => spreader.last(),
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        match self {
+            Divider::Cut(cutter) => cutter.bytes(),
+            Divider::Spread(spreader) => spreader.bytes(),
+        }
+    }
+
+    fn into_draft(self, target: &Target) -> Draft {
+        let (pieces, piece_bytes) = match self {
+            Divider::Cut(cutter) => cutter.into_parts(),
+            Divider::Spread(spreader) => (spreader.into_buckets(), target.target_piece_bytes),
+        };
+        Draft { target: target.clone(), pieces, piece_bytes }
+    }
+
+    /// What each piece must hold, and the first ordinal after them.
+    fn into_plan(self, target: &Target, first_ordinal: u32) -> (Plan, u32) {
+        let (strategy, pieces, count) = match self {
+            Divider::Cut(cutter) => {
+                let (mut pieces, _) = cutter.into_parts();
+                for (ordinal, piece) in (first_ordinal..).zip(&mut pieces) {
+                    piece.ordinal = ordinal;
+                }
+                let count = pieces.len() as u32;
+                (Strategy::TimeRange, pieces, count)
+            }
+            Divider::Spread(spreader) => {
+                let (strategy, pieces) = spreader.into_pieces(target.target_piece_bytes, first_ordinal);
+                let count = match strategy {
+                    Strategy::EventBucket { pieces, .. } => pieces,
+                    Strategy::TimeRange => pieces.len() as u32,
+                };
+                (strategy, pieces, count)
+            }
+        };
+        (Plan { target: Target { strategy, ..target.clone() }, pieces }, first_ordinal + count)
     }
 }
 
@@ -41,10 +109,10 @@ async fn conclude(
     work: &Work,
     loaded: &Loaded,
     target: &Target,
-    cutter: Cutter,
+    divider: Divider,
     ground: &Ground,
 ) -> Result<Loaded, SplitError> {
-    let bytes = cutter.bytes();
+    let bytes = divider.bytes();
     let all_sealed = target.span.end >= ground.bucket.end;
     match loaded.row.served.last() {
         None if bytes < target.threshold_bytes => {
@@ -59,12 +127,7 @@ async fn conclude(
         }
         _ => {}
     }
-    let (mut pieces, _) = cutter.into_parts();
-    for (ordinal, piece) in (loaded.row.next_ordinal..).zip(&mut pieces) {
-        piece.ordinal = ordinal;
-    }
-    let next_ordinal = loaded.row.next_ordinal + pieces.len() as u32;
-    let plan = Plan { target: target.clone(), pieces };
+    let (plan, next_ordinal) = divider.into_plan(target, loaded.row.next_ordinal);
     work.step_with(loaded, |row| {
         row.state = State::Planned(plan);
         row.next_ordinal = next_ordinal;

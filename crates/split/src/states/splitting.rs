@@ -1,13 +1,19 @@
 //! SPLITTING: reads the span once more and writes each row into its piece, packed, from checkpoint to checkpoint.
 
+use std::collections::BTreeMap;
+
 use anabranch_model::{Position, Row};
-use anabranch_store::{After, PartitionBatch, PartitionReader, StoreError, block::Packer};
+use anabranch_store::{
+    After, PartitionBatch, PartitionReader, StoreError,
+    block::{PackError, Packer},
+};
 
 use crate::{
     SplitError,
     form::Form,
-    record::{Checking, Copying, State, Stored},
+    record::{Checking, Copying, Piece, State, Stored, Strategy},
     records::Loaded,
+    spread::piece_of,
     work::Work,
 };
 
@@ -39,8 +45,8 @@ struct Copier<'a> {
     /// The piece that is being filled.
     piece: usize,
     packing: Packing,
-    /// Ready to be written into that piece.
-    ready: Vec<Row>,
+    /// Ready to be written, by piece.
+    ready: BTreeMap<usize, Vec<Row>>,
     ready_bytes: usize,
     /// The last row that came in.
     last: Option<Position>,
@@ -62,16 +68,26 @@ impl<'a> Copier<'a> {
             }
         };
         let bytes = copying.bytes;
-        Copier { work, loaded, copying, piece: 0, packing, ready: Vec::new(), ready_bytes: 0, last: None, bytes }
+        Copier { work, loaded, copying, piece: 0, packing, ready: BTreeMap::new(), ready_bytes: 0, last: None, bytes }
     }
 
     async fn take(&mut self, row: Row) -> Result<(), SplitError> {
         let pieces = &self.copying.plan.pieces;
-        while pieces.get(self.piece).is_some_and(|piece| row.position < piece.oldest) {
-            self.end_piece().await?;
-            self.piece += 1;
+        match self.copying.plan.target.strategy {
+            Strategy::TimeRange => {
+                while pieces.get(self.piece).is_some_and(|piece| row.position < piece.oldest) {
+                    self.end_piece()?;
+                    self.piece += 1;
+                }
+            }
+            Strategy::EventBucket { pieces: count, first_ordinal, event_buckets } => {
+                let ordinal = first_ordinal + piece_of(&row.position, event_buckets, count);
+                let found = pieces.binary_search_by_key(&ordinal, |piece| piece.ordinal);
+                self.piece = found.unwrap_or(pieces.len());
+            }
         }
-        if pieces.get(self.piece).is_none_or(|piece| row.position > piece.newest) {
+        let planned = |piece: &Piece| piece.oldest <= row.position && row.position <= piece.newest;
+        if !pieces.get(self.piece).is_some_and(planned) {
             let reason = format!("{:?} came into the original after it was planned", row.position);
             return Err(SplitError::Mismatch { reason });
         }
@@ -79,37 +95,53 @@ impl<'a> Copier<'a> {
             self.last = Some(row.position.clone());
         }
         self.bytes += row.bytes() as u64;
-        let before = self.ready.len();
-        match &mut self.packing {
-            Packing::Rows => self.ready.push(row),
-            Packing::Blocks(packer) => packer.push(row, &mut self.ready).map_err(|error| mismatch(&error))?,
-        }
-        self.ready_bytes += self.ready[before..].iter().map(Row::bytes).sum::<usize>();
+        self.hand_out(|packing, ready| match packing {
+            Packing::Rows => {
+                ready.push(row);
+                Ok(())
+            }
+            Packing::Blocks(packer) => packer.push(row, ready),
+        })?;
         if self.ready_bytes >= self.work.options.batch_bytes { self.write().await } else { Ok(()) }
     }
 
-    async fn end_piece(&mut self) -> Result<(), SplitError> {
-        if let Packing::Blocks(packer) = &mut self.packing {
-            packer.finish(&mut self.ready).map_err(|error| mismatch(&error))?;
-        }
-        self.write().await
+    fn end_piece(&mut self) -> Result<(), SplitError> {
+        self.hand_out(|packing, ready| match packing {
+            Packing::Rows => Ok(()),
+            Packing::Blocks(packer) => packer.finish(ready),
+        })
+    }
+
+    /// Lets more become ready for the present piece.
+    fn hand_out(
+        &mut self,
+        more: impl FnOnce(&mut Packing, &mut Vec<Row>) -> Result<(), PackError>,
+    ) -> Result<(), SplitError> {
+        let ready = self.ready.entry(self.piece).or_default();
+        let before = ready.len();
+        more(&mut self.packing, ready).map_err(|error| mismatch(&error))?;
+        self.ready_bytes += ready[before..].iter().map(Row::bytes).sum::<usize>();
+        Ok(())
     }
 
     /// Writes what is ready. The same again changes nothing, so an unknown outcome is simply tried again later.
     async fn write(&mut self) -> Result<(), SplitError> {
-        if self.ready.is_empty() {
+        let (partition, target) = (&self.loaded.row.partition, &self.copying.plan.target);
+        let ready = std::mem::take(&mut self.ready).into_iter().filter(|(_, rows)| !rows.is_empty());
+        let batches: Vec<PartitionBatch> = ready
+            .map(|(piece, rows)| PartitionBatch {
+                table: target.generation.table(&partition.namespace, &partition.time_slice),
+                partition: partition.piece(self.copying.plan.pieces[piece].ordinal),
+                rows,
+                write_time_micros: target.begun.nanos() / 1000,
+            })
+            .collect();
+        if batches.is_empty() {
             return Ok(());
         }
-        let (partition, target) = (&self.loaded.row.partition, &self.copying.plan.target);
-        let batch = PartitionBatch {
-            table: target.generation.table(&partition.namespace, &partition.time_slice),
-            partition: partition.piece(self.copying.plan.pieces[self.piece].ordinal),
-            rows: std::mem::take(&mut self.ready),
-            write_time_micros: target.begun.nanos() / 1000,
-        };
         let bytes = std::mem::take(&mut self.ready_bytes);
         let timeout = self.work.options.call_timeout;
-        let written = self.work.env.timeout(timeout, self.work.store.write(vec![batch], timeout)).await;
+        let written = self.work.env.timeout(timeout, self.work.store.write(batches, timeout)).await;
         match written {
             Ok(results) => results.into_iter().collect::<Result<(), StoreError>>()?,
             Err(_) => return Err(StoreError::Unknown { reason: "a write timed out".to_owned() }.into()),
@@ -135,7 +167,8 @@ impl<'a> Copier<'a> {
     }
 
     async fn conclude(mut self) -> Result<Loaded, SplitError> {
-        self.end_piece().await?;
+        self.end_piece()?;
+        self.write().await?;
         let plan = self.copying.plan.clone();
         self.work.step(self.loaded, State::Verifying(Checking { plan, proven: 0, stored: Stored::default() })).await
     }

@@ -12,7 +12,7 @@ pub(crate) async fn next(work: &Work, loaded: &Loaded, checking: &Checking) -> R
     let Checking { plan, mut proven, mut stored } = checking.clone();
     let mut since_checkpoint = 0;
     while let Some(piece) = plan.pieces.get(proven) {
-        let found = read_back(work, &loaded.row.partition, plan.target.generation, piece).await?;
+        let found = read_back(work, &loaded.row.partition, &plan.target, piece).await?;
         if Content::from(found.content) != piece.content {
             let reason = format!(
                 "piece {} holds {} rows of {} bytes instead of {} rows of {} bytes, or others",

@@ -1,0 +1,260 @@
+//! Whole histories: what lies in pieces is read ahead, several pieces at once, and delivered in order. Memory is bounded by the
+//! read-ahead; every page carries the token to go on after it.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use anabranch_model::{
+    EventBucket, Interval, Order, PageToken, PartitionKey, Progress, Slice, SliceState, TimeBucket, Timestamp,
+};
+use anabranch_runtime::Task;
+use anabranch_split::{Served, WidePartition};
+
+use crate::{
+    EngineError, Page, PartialReason, ReadRequest,
+    engine::Engine,
+    read::{count, page::fill, request::Plan},
+};
+
+/// Pieces that are read at once.
+const READ_AHEAD: usize = 4;
+/// A piece bigger than this is read page by page.
+const MAX_AHEAD_BYTES: u64 = 16 << 20;
+/// A slice with more time buckets than this isn't searched for splits.
+const MAX_BUCKETS: u32 = 100_000;
+
+/// A part of the history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stretch {
+    interval: Interval,
+    /// Whether it is known to be small enough to be held in memory.
+    bounded: bool,
+}
+
+type Pages = Vec<Result<Page, EngineError>>;
+
+/// A whole history under way.
+pub struct BulkRead {
+    engine: Arc<Engine>,
+    plan: Arc<Plan>,
+    /// Not begun, in the read's order.
+    stretches: VecDeque<Stretch>,
+    /// Begun ahead of time, with the bound that each ends at; they come before `stretches`.
+    ahead: VecDeque<(Stretch, Task<Pages>)>,
+    /// The one that is read page by page, and how far it has come.
+    current: Option<(Stretch, Option<PageToken>)>,
+    ready: VecDeque<Result<Page, EngineError>>,
+    ended: bool,
+}
+
+impl Engine {
+    /// Reads all that a request asks for, a page at a time.
+    pub async fn bulk_read(self: &Arc<Self>, request: &ReadRequest) -> Result<BulkRead, EngineError> {
+        self.registry.check_fresh()?;
+        let plan = Arc::new(Plan::check(self, request)?);
+        // Where records are counted over all pages, each page must know how many came before.
+        let parallel = plan.records_left.is_none();
+        let mut stretches = if parallel { self.stretches(&plan).await } else { Vec::new() };
+        if stretches.is_empty() {
+            stretches.push(Stretch { interval: plan.interval, bounded: false });
+        }
+        if plan.order == Order::LatestFirst {
+            stretches.reverse();
+        }
+        Ok(BulkRead {
+            engine: self.clone(),
+            plan,
+            stretches: stretches.into(),
+            ahead: VecDeque::new(),
+            current: None,
+            ready: VecDeque::new(),
+            ended: false,
+        })
+    }
+
+    /// The history cut where pieces begin, oldest first. Without any gap: together they are all that is left to read.
+    async fn stretches(&self, plan: &Plan) -> Vec<Stretch> {
+        let mut cuts: Vec<(Interval, bool)> = Vec::new();
+        if plan.namespace.record.splits.mode.serves_splits() {
+            let slices = plan.namespace.record.slices.overlapping(plan.interval);
+            for slice in slices.iter().filter(|slice| slice.state == SliceState::Open) {
+                self.cut_slice(plan, slice, &mut cuts).await;
+            }
+        }
+        let mut stretches = Vec::new();
+        let mut end = plan.interval.start;
+        for (piece, bounded) in cuts {
+            let piece = piece.intersect(&Interval::new(end, plan.interval.end));
+            if piece.is_empty() {
+                continue;
+            }
+            if piece.start > end {
+                stretches.push(Stretch { interval: Interval::new(end, piece.start), bounded: false });
+            }
+            stretches.push(Stretch { interval: piece, bounded });
+            end = piece.end;
+        }
+        if end < plan.interval.end {
+            stretches.push(Stretch { interval: Interval::new(end, plan.interval.end), bounded: false });
+        }
+        stretches
+    }
+
+    /// The time that each piece of a series covers in a slice, oldest first.
+    async fn cut_slice(&self, plan: &Plan, slice: &Slice, cuts: &mut Vec<(Interval, bool)>) {
+        let table = slice.table(&plan.namespace.name);
+        let Some(filter) = self.splits.router.filter(&table) else { return };
+        let both = slice.interval.intersect(&plan.interval);
+        let first = slice.time_bucket(both.start).0;
+        let last = slice.time_bucket(Timestamp::from_nanos(both.end.nanos() - 1)).0;
+        if last - first > MAX_BUCKETS {
+            return;
+        }
+        let reopened = plan.namespace.record.splits.reopened(slice.interval.start);
+        for bucket in first..=last {
+            // Originals of one time bucket are alike: the pieces of the first that is split cut for all.
+            for event_bucket in 0..slice.settings.event_buckets {
+                let key = PartitionKey {
+                    series: plan.series.clone(),
+                    time_bucket: TimeBucket(bucket),
+                    event_bucket: EventBucket(event_bucket),
+                };
+                if !filter.may_hold(&key) {
+                    continue;
+                }
+                let wide = WidePartition::new(plan.namespace.name.clone(), table.table.clone(), key);
+                let Ok(Some(row)) = self.splits.router.record(&wide).await else { continue };
+                let Some(served) = Served::of(row, reopened) else { continue };
+                for (_, segment) in served.segments() {
+                    let share = u64::from(slice.settings.event_buckets);
+                    for piece in segment.pieces.iter().rev() {
+                        let start = cuts.last().map_or(segment.span.start, |(last, _)| last.end);
+                        let end = piece.newest.time.saturating_add(std::time::Duration::from_nanos(1));
+                        let bounded = piece.content.bytes * share <= MAX_AHEAD_BYTES;
+                        cuts.push((Interval::new(start.max(segment.span.start), end), bounded));
+                    }
+                }
+                break;
+            }
+        }
+    }
+}
+
+impl BulkRead {
+    /// The next page; `None` after the last, or after an error.
+    pub async fn next(&mut self) -> Option<Result<Page, EngineError>> {
+        loop {
+            if self.ended {
+                return None;
+            }
+            if let Some(page) = self.ready.pop_front() {
+                self.ended = page.is_err();
+                return Some(page);
+            }
+            self.begin_ahead();
+            if let Some((_, task)) = self.ahead.pop_front() {
+                let pages = task.await;
+                self.begin_ahead();
+                let failed = || vec![Err(EngineError::NotServing { reason: "reading ahead was cut short".to_owned() })];
+                self.ready.extend(pages.unwrap_or_else(failed));
+                continue;
+            }
+            let (stretch, next) = match self.current.take() {
+                Some(current) => current,
+                None => (self.stretches.pop_front()?, None),
+            };
+            let page = read_stretch(&self.engine, &self.plan, stretch, next, self.is_last(stretch)).await;
+            let page = page.map(|(page, next)| {
+                self.current = next.map(|next| (stretch, Some(next)));
+                page
+            });
+            self.ended = page.is_err();
+            return Some(page);
+        }
+    }
+
+    /// Begins reading the next pieces, as long as nothing comes before them that is read page by page.
+    fn begin_ahead(&mut self) {
+        while self.current.is_none()
+            && self.ahead.len() < READ_AHEAD
+            && self.stretches.front().is_some_and(|stretch| stretch.bounded)
+        {
+            let Some(stretch) = self.stretches.pop_front() else { return };
+            let (engine, plan, last) = (self.engine.clone(), self.plan.clone(), self.stretches.is_empty());
+            let task = self.engine.env.spawn(async move {
+                let (mut pages, mut next) = (Vec::new(), None);
+                loop {
+                    match read_stretch(&engine, &plan, stretch, next, last).await {
+                        Ok((page, token)) => {
+                            pages.push(Ok(page));
+                            next = token;
+                        }
+                        Err(error) => {
+                            pages.push(Err(error));
+                            return pages;
+                        }
+                    }
+                    if next.is_none() {
+                        return pages;
+                    }
+                }
+            });
+            self.ahead.push_back((stretch, task));
+        }
+    }
+
+    fn is_last(&self, stretch: Stretch) -> bool {
+        match self.plan.order {
+            Order::LatestFirst => stretch.interval.start <= self.plan.interval.start,
+            Order::OldestFirst => stretch.interval.end >= self.plan.interval.end,
+        }
+    }
+}
+
+/// One page of a stretch, and how to go on within it. The last page of any stretch but the last has a token too: that of the
+/// whole request.
+async fn read_stretch(
+    engine: &Engine,
+    plan: &Plan,
+    stretch: Stretch,
+    next: Option<PageToken>,
+    last: bool,
+) -> Result<(Page, Option<PageToken>), EngineError> {
+    let begun = engine.env.monotonic();
+    // What was examined before the request began lies in the first stretch; every other one begins at its bound.
+    let bound = match plan.order {
+        Order::LatestFirst => stretch.interval.end,
+        Order::OldestFirst => stretch.interval.start,
+    };
+    let first = match plan.order {
+        Order::LatestFirst => bound >= plan.interval.end,
+        Order::OldestFirst => bound <= plan.interval.start,
+    };
+    let beginning = || if first { plan.begun_at.clone() } else { Some(Progress::Time(bound)) };
+    let begun_at = next.as_ref().map(|token| token.progress.clone()).or_else(beginning);
+    let bytes = next.as_ref().map_or(plan.partition_bytes, |token| token.partition_bytes);
+    let served = next.as_ref().map_or(0, |token| token.records_served - plan.records_served);
+    let result = match plan.page_of(engine, stretch.interval, begun_at, bytes) {
+        Ok(mut page_plan) => {
+            page_plan.records_served += served;
+            page_plan.records_left = plan.records_left.map(|left| left.saturating_sub(served));
+            fill(engine, &page_plan).await
+        }
+        Err(error) => Err(error),
+    };
+    count(engine, plan.namespace.name.as_str(), begun, &result);
+    let mut page = result?;
+    let next = page.next.take();
+    if next.is_none() && !last {
+        let bound = match plan.order {
+            Order::LatestFirst => stretch.interval.start,
+            Order::OldestFirst => stretch.interval.end,
+        };
+        let token = plan.token(Progress::Time(bound), 0, 0);
+        page.next_page_token = Some(token.seal(&engine.token_key));
+        // What the retention took lies at the end of the whole, not of this stretch.
+        page.partial = page.partial.filter(|partial| {
+            partial.reason != PartialReason::Retention || plan.order == Order::OldestFirst
+        });
+    }
+    Ok((page, next))
+}
