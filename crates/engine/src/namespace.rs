@@ -216,6 +216,12 @@ impl NamespaceRecord {
     pub fn seal(&mut self, now: Timestamp) {
         let configs = [Some(&self.config), self.next.as_ref().map(|next| &next.config)];
         let reach = configs.into_iter().flatten().map(|config| config.accept_limit + config.seal_margin).max();
+        #[cfg(feature = "plant")]
+        let reach = if anabranch_split::plant::is_planted(anabranch_split::plant::Bug::SealsEarly) {
+            Some(self.config.accept_limit)
+        } else {
+            reach
+        };
         let edge = now.saturating_sub(reach.unwrap_or_default());
         self.sealed_until = self.sealed_until.max(edge);
     }

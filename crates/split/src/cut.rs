@@ -21,8 +21,11 @@ impl Cutter {
     pub(crate) fn push(&mut self, row: &Row) {
         let mut sum = Checksum::default();
         sum.add(&self.series, row);
+        let same_event = self.last() == Some(&row.position);
+        #[cfg(feature = "plant")]
+        let same_event = same_event && !crate::plant::is_planted(crate::plant::Bug::CutsInsideEvent);
         match self.pieces.last_mut() {
-            Some(piece) if piece.oldest == row.position || piece.content.bytes < self.piece_bytes => {
+            Some(piece) if same_event || piece.content.bytes < self.piece_bytes => {
                 if piece.oldest != row.position {
                     piece.oldest = row.position.clone();
                 }

@@ -105,6 +105,8 @@ pub struct Chain {
     fallback: Option<StoreError>,
     bytes_read: u64,
     original_bytes: u64,
+    #[cfg(feature = "plant")]
+    opened_at: Option<After>,
 }
 
 impl HistoryReader {
@@ -155,6 +157,14 @@ impl HistoryReader {
         match self {
             HistoryReader::Original(reader) => reader.peek(),
             HistoryReader::Split(chain) => chain.rows.front(),
+        }
+    }
+
+    /// The row after the next one, if both were fetched.
+    pub fn peek_second(&self) -> Option<&Row> {
+        match self {
+            HistoryReader::Original(reader) => reader.peek_second(),
+            HistoryReader::Split(chain) => chain.rows.get(1),
         }
     }
 
@@ -248,6 +258,12 @@ impl Ground {
         let mut end = self.interval.end;
         for (at, segment) in self.served.segments().rev() {
             let above = Interval::new(segment.span.end, end);
+            #[cfg(feature = "plant")]
+            let above = if crate::plant::is_planted(crate::plant::Bug::LosesWatermark) {
+                Interval::new(segment.span.end.saturating_add(std::time::Duration::from_nanos(1)), end)
+            } else {
+                above
+            };
             if !above.is_empty() {
                 parts.push_back(Part::Original(above.intersect(&self.interval)));
             }
@@ -348,6 +364,8 @@ impl Chain {
             fallback: None,
             bytes_read: 0,
             original_bytes: 0,
+            #[cfg(feature = "plant")]
+            opened_at: None,
         };
         chain.restart(after);
         chain
@@ -373,6 +391,10 @@ impl Chain {
             if self.current.as_ref().is_none_or(Open::is_exhausted) {
                 let Some(part) = self.rest.pop_front() else { return Ok(()) };
                 self.current = Some(self.ground.open(&part, self.after.clone()));
+                #[cfg(feature = "plant")]
+                {
+                    self.opened_at = self.after.clone();
+                }
             }
             let Some(open) = &mut self.current else { return Ok(()) };
             let before = open.bytes_read();
@@ -403,6 +425,10 @@ impl Chain {
 
     /// Everything that is left comes from the original.
     fn fall_back(&mut self, error: StoreError) {
+        #[cfg(feature = "plant")]
+        if crate::plant::is_planted(crate::plant::Bug::FallsBackToTheBeginning) {
+            self.after = self.opened_at.clone();
+        }
         self.fallback = Some(error);
         self.current = None;
         self.rest = VecDeque::from([Part::Original(self.ground.interval)]);

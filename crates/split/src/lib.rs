@@ -25,6 +25,8 @@ pub mod form;
 pub mod history;
 mod merged;
 pub mod pace;
+#[cfg(feature = "plant")]
+pub mod plant;
 mod readback;
 pub mod record;
 pub mod records;

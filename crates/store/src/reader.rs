@@ -54,6 +54,11 @@ impl PartitionReader {
         self.rows.front()
     }
 
+    /// The row after the next one, if both were fetched.
+    pub fn peek_second(&self) -> Option<&Row> {
+        self.rows.get(1)
+    }
+
     /// Takes the next row that was fetched.
     pub fn take(&mut self) -> Option<Row> {
         self.rows.pop_front()

@@ -261,6 +261,9 @@ impl<'a> Filling<'a> {
 
     /// Takes records out of a group, in order, until it is empty or the page is full.
     async fn drain(&mut self, open: &mut OpenGroup) -> Result<Flow, Stop> {
+        if let ([_], false) = (&open.readers[..], open.primed) {
+            return self.drain_one(open).await;
+        }
         if !open.primed {
             for at in 0..open.readers.len() {
                 self.advance(open, at).await?;
@@ -276,6 +279,25 @@ impl<'a> Filling<'a> {
             self.advance(open, reader).await?;
         }
         Ok(Flow::GoOn)
+    }
+
+    /// As [`Filling::drain`] where there is nothing to merge: what was fetched goes straight into the page.
+    async fn drain_one(&mut self, open: &mut OpenGroup) -> Result<Flow, Stop> {
+        loop {
+            while let Some(record) = open.readers[0].ready() {
+                let matches = self.plan.filters.iter().all(|filter| filter.matches(&record));
+                let flow = self.take(record, matches, &mut open.originals[0]);
+                if flow != Flow::GoOn {
+                    return Ok(flow);
+                }
+            }
+            self.advance(open, 0).await?;
+            let Some(Candidate { head, .. }) = open.heads.pop() else { return Ok(Flow::GoOn) };
+            let flow = self.examine(head, &mut open.readers[0], &mut open.originals[0]).await?;
+            if flow != Flow::GoOn {
+                return Ok(flow);
+            }
+        }
     }
 
     /// Brings the next record of one partition forward; fetches for its neighbours too when they are about to need it.
@@ -305,15 +327,22 @@ impl<'a> Filling<'a> {
         } else {
             filters.iter().all(|filter| filter.matches(&record))
         };
-        let bytes = record.bytes();
         if !matches {
             reader.skip_parts();
+        }
+        Ok(self.take(record, matches, original))
+    }
+
+    /// Takes a record into the page, or passes it by.
+    fn take(&mut self, record: Record, matches: bool, original: &mut Original) -> Flow {
+        let bytes = record.bytes();
+        if !matches {
             self.examined(&record, original);
             self.reached = Reached::Further(Progress::Event(record.position));
-            return Ok(Flow::GoOn);
+            return Flow::GoOn;
         }
         if !self.page.records.is_empty() && self.page_bytes + bytes > self.plan.page_bytes {
-            return Ok(Flow::Overfull);
+            return Flow::Overfull;
         }
         self.examined(&record, original);
         self.reached = Reached::Served;
@@ -321,7 +350,7 @@ impl<'a> Filling<'a> {
         self.served += u64::from(!record.continued);
         self.page.records.push(record);
         let all_served = self.plan.records_left.is_some_and(|left| self.served >= left);
-        if all_served || self.page.records.len() >= self.plan.page_size { Ok(Flow::Full) } else { Ok(Flow::GoOn) }
+        if all_served || self.page.records.len() >= self.plan.page_size { Flow::Full } else { Flow::GoOn }
     }
 
     /// Whether a record goes on with what was served before: on this page, or at the end of the one before.
@@ -403,6 +432,14 @@ impl<'a> Filling<'a> {
         if !self.finished && !all_served {
             // Nothing examined and yet full can't be: the first record always fits.
             let progress = progress.or_else(|| self.plan.begun_at.clone());
+            #[cfg(feature = "plant")]
+            let progress = if anabranch_split::plant::is_planted(anabranch_split::plant::Bug::TokenOfLastServed) {
+                let last = self.page.records.last().filter(|last| !last.continued);
+                let served = last.map(|last| Progress::Event(last.position.clone()));
+                served.or_else(|| self.plan.begun_at.clone()).or(progress)
+            } else {
+                progress
+            };
             let token = progress.map(|progress| self.plan.token(progress, self.served, self.group_bytes));
             self.page.next_page_token = token.as_ref().map(|token| token.seal(&self.engine.token_key));
             self.page.next = token;

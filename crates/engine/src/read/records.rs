@@ -3,7 +3,7 @@
 
 use std::{ops::Bound, time::Duration};
 
-use anabranch_model::{EventItemKey, Item, Order, Position, Record};
+use anabranch_model::{EventItemKey, Item, Order, Position, Record, Row};
 use anabranch_runtime::Env;
 use anabranch_split::HistoryReader;
 use anabranch_store::{ErrorKind as StoreErrorKind, ReadLimits, ScanPage, ScanSpan, StoreError};
@@ -154,6 +154,20 @@ impl RecordReader {
                 Gathered::NeedsRows => self.fetch(fetching, rows, bytes).await?,
             }
         }
+    }
+
+    /// The next record, if it is certain without a look at the store: most have one item, and the row behind it shows that
+    /// there is no other.
+    pub(crate) fn ready(&mut self) -> Option<Record> {
+        let second = self.reader.peek_second()?;
+        let single = self.gathered_position.is_none()
+            && self.parts.is_none()
+            && self.reader.peek().is_some_and(|first| first.position != second.position);
+        if !single {
+            return None;
+        }
+        let Row { position, item } = self.reader.take()?;
+        Some(Record { position, items: vec![item], continued: false })
     }
 
     /// Takes fetched rows until a record is whole.

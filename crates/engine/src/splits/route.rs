@@ -86,6 +86,12 @@ impl<'a> Routing<'a> {
             return None;
         }
         let reopened = self.namespace.record.splits.reopened(group.slice.interval.start);
+        #[cfg(feature = "plant")]
+        let reopened = if anabranch_split::plant::is_planted(anabranch_split::plant::Bug::IgnoresReopening) {
+            0
+        } else {
+            reopened
+        };
         let route = match splits.router.record(&wide).await {
             Ok(Some(row)) => Served::of(row, reopened).ok_or("not_usable"),
             Ok(None) => Err("false_positive"),
