@@ -5,6 +5,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, clippy::disallowed_methods)]
 
 mod bench;
+mod cluster;
 mod process;
 mod sim;
 mod test;
@@ -19,10 +20,11 @@ The tasks of this repository.
 Usage: cargo xtask <TASK> [OPTIONS]
 
 Tasks:
-  test    run every tier of tests and say what was skipped
-  tidy    check the rules of the house
-  sim     run the simulation over a range of seeds
-  bench   measure a release build
+  test     run every tier of tests and say what was skipped
+  tidy     check the rules of the house
+  sim      run the simulation over a range of seeds
+  bench    measure a release build
+  cluster  a real Cassandra, and Kafka beside it, to try things on
 
 `cargo xtask <TASK> --help` tells more about one.";
 
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
         "tidy" => tidy::run(&args),
         "sim" => sim::run(&args),
         "bench" => bench::run(&args),
+        "cluster" => cluster::run(&args),
         "help" | "--help" | "-h" => help(HELP),
         other => Err(anyhow::anyhow!("there is no task `{other}`\n\n{HELP}")),
     };

@@ -3,8 +3,8 @@
 
 mod count;
 mod disk;
-mod need;
-mod report;
+pub(crate) mod need;
+pub(crate) mod report;
 mod tier;
 
 use std::process::ExitCode;
@@ -93,7 +93,7 @@ impl Request {
 
 fn help_page() -> String {
     let tiers = TIERS.iter();
-    let lines = tiers.map(|tier| format!("\n  {:8}{}", tier.name, tier.about));
+    let lines = tiers.map(|tier| format!("\n  {:11}{}", tier.name, tier.about));
     format!("{HELP}{}", lines.collect::<String>())
 }
 

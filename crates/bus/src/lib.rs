@@ -5,11 +5,16 @@
 //! | [`detection`] | [`Detection`]: a partition that may be wide, and its JSON form |
 //! | [`contract`] | [`Bus`]: what carries them must do |
 //! | [`local`] | [`LocalBus`]: within one process, bounded |
+//! | `kafka` | `KafkaBus`: between servers and workers, on a topic of Kafka (feature `kafka`) |
 
 pub mod contract;
 pub mod detection;
+#[cfg(feature = "kafka")]
+pub mod kafka;
 pub mod local;
 
 pub use contract::{Bus, BusError, Delivery, Published};
 pub use detection::{Detection, DetectionError};
+#[cfg(feature = "kafka")]
+pub use kafka::{KafkaBus, KafkaOptions, KafkaStats};
 pub use local::LocalBus;

@@ -22,6 +22,10 @@ enum Source {
     Toolchain,
     /// A package of the system, of the same name in every package manager.
     System,
+    /// A package of the system, by package manager.
+    Packages(&'static [(&'static str, &'static str)]),
+    /// The package registry, by way of the probe itself, which fetches what isn't there. Nothing is installed.
+    Registry,
 }
 
 /// Whether programs may be installed on this machine.
@@ -38,6 +42,40 @@ pub(crate) const CLIPPY: Need =
     Need { name: "clippy", probe: &["cargo", "clippy", "--version"], source: Source::Toolchain };
 
 pub(crate) const GIT: Need = Need { name: "git", probe: &["git", "--version"], source: Source::System };
+
+/// The Java that Cassandra 5.0 and Kafka 4 both run on.
+pub(crate) const JAVA: Need = Need {
+    name: "Java 17",
+    probe: &[
+        "sh",
+        "-c",
+        "for java in \"$JAVA_HOME/bin/java\" java /usr/lib/jvm/*/bin/java; do \
+         \"$java\" -version 2>&1 | grep -q 'version \"17' && exit 0; done; exit 1",
+    ],
+    source: Source::Packages(&[
+        ("apt-get", "openjdk-17-jre-headless"),
+        ("dnf", "java-17-openjdk-headless"),
+        ("apk", "openjdk17-jre-headless"),
+        ("pacman", "jre17-openjdk-headless"),
+        ("zypper", "java-17-openjdk-headless"),
+        ("brew", "openjdk@17"),
+    ]),
+};
+
+pub(crate) const MAVEN: Need = Need { name: "maven", probe: &["mvn", "--version"], source: Source::System };
+
+/// The jars, so that a registry that is away is told as such and not as failing tests.
+pub(crate) const CASSANDRA: Need = Need { name: "cassandra", probe: &FETCH_CASSANDRA, source: Source::Registry };
+
+pub(crate) const KAFKA: Need = Need { name: "kafka", probe: &FETCH_KAFKA, source: Source::Registry };
+
+const FETCH_CASSANDRA: [&str; 8] = fetch("cassandra");
+const FETCH_KAFKA: [&str; 8] = fetch("kafka");
+
+const fn fetch(server: &'static str) -> [&'static str; 8] {
+    let package = "anabranch-testbed";
+    ["cargo", "run", "--quiet", "--package", package, "--", "fetch", server]
+}
 
 /// Package managers by the program that shows they are there, and the line that installs with each.
 const PACKAGE_MANAGERS: &[(&str, &str)] = &[
@@ -65,6 +103,7 @@ impl Need {
         let line = self.install_line();
         let name = self.name;
         let why = match (permission, &line) {
+            _ if matches!(self.source, Source::Registry) => format!("`{name}` can't be fetched from the registry"),
             (Permission::Denied, _) => format!("`{name}` is not installed"),
             (Permission::Granted, None) => format!("no package manager is known for `{name}`"),
             (Permission::Granted, Some(line)) => match run_line(line) {
@@ -84,13 +123,20 @@ impl Need {
     fn install_line(&self) -> Option<String> {
         match self.source {
             Source::Toolchain => Some(format!("rustup component add {}", self.name)),
-            Source::System => {
-                let is_here = |program| process::answers(Command::new(program).arg("--version"));
-                let (_, template) = PACKAGE_MANAGERS.iter().find(|(program, _)| is_here(program))?;
-                Some(fill(template, self.name, is_root()))
-            }
+            Source::System => package_line(|_| Some(self.name)),
+            Source::Packages(names) => package_line(|manager| {
+                names.iter().find(|(program, _)| *program == manager).map(|(_, package)| *package)
+            }),
+            Source::Registry => Some(self.probe.join(" ")),
         }
     }
+}
+
+/// The line for the package manager that is here, which may call the package by a name of its own.
+fn package_line(package: impl Fn(&str) -> Option<&'static str>) -> Option<String> {
+    let is_here = |program| process::answers(Command::new(program).arg("--version"));
+    let (manager, template) = PACKAGE_MANAGERS.iter().find(|(program, _)| is_here(program))?;
+    Some(fill(template, package(manager)?, is_root()))
 }
 
 fn fill(template: &str, package: &str, root: bool) -> String {
@@ -130,6 +176,22 @@ mod tests {
         let (_, apt) = PACKAGE_MANAGERS[0];
         assert_eq!(fill(apt, "git", false), "sudo apt-get update && sudo apt-get install --yes git");
         assert_eq!(fill(apt, "git", true), "apt-get update && apt-get install --yes git");
+    }
+
+    #[test]
+    fn what_the_registry_does_not_give_is_a_skip_whoever_asks() {
+        let away = Need { probe: &["no-such-program-anywhere", "fetch"], source: Source::Registry, ..ABSENT };
+        for permission in [Permission::Denied, Permission::Granted] {
+            let skip = away.provide("cassandra", permission).unwrap_err();
+            assert!(skip.why.contains("can't be fetched"), "{}", skip.why);
+            assert_eq!(skip.line, "no-such-program-anywhere fetch");
+        }
+    }
+
+    #[test]
+    fn every_package_manager_has_a_name_for_java() {
+        let Source::Packages(names) = JAVA.source else { panic!("Java is called differently everywhere") };
+        assert!(PACKAGE_MANAGERS.iter().all(|(manager, _)| names.iter().any(|(name, _)| name == manager)));
     }
 
     #[test]

@@ -63,12 +63,12 @@ impl TierReport {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "tier     minutes  passed  failed  skipped")?;
+        writeln!(f, "tier       minutes  passed  failed  skipped")?;
         for tier in &self.tiers {
             let (name, minutes) = (tier.name, tier.elapsed.as_secs_f64() / 60.0);
             let (passed, failed) = (tier.count.passed, tier.count.failed);
             let skipped = tier.skipped();
-            writeln!(f, "{name:8} {minutes:7.1} {passed:7} {failed:7} {skipped:8}")?;
+            writeln!(f, "{name:10} {minutes:7.1} {passed:7} {failed:7} {skipped:8}")?;
         }
         for tier in self.tiers.iter().filter(|tier| tier.count.failed > 0) {
             writeln!(f, "\nFAILED: {}", tier.name)?;
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn minutes_failed_tests_and_the_line_to_type_are_shown() {
         let text = report(false, vec![skip()]);
-        assert!(text.contains("tests        1.5       7       1        1"), "{text}");
+        assert!(text.contains("tests          1.5       7       1        1"), "{text}");
         assert!(text.contains("FAILED: tests\n  page::tests::is_short"), "{text}");
         assert!(text.contains("to run it: rustup component add rustfmt"), "{text}");
     }

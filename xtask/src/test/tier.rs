@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use super::count::Count;
-use super::need::{CLIPPY, GIT, Need, Permission, RUSTFMT};
+use super::need::{CASSANDRA, CLIPPY, GIT, JAVA, KAFKA, MAVEN, Need, Permission, RUSTFMT};
 use super::report::{Skip, TierReport};
 use crate::workspace::Workspace;
 use crate::{process, sim, tidy};
@@ -52,7 +52,16 @@ pub(crate) const TIERS: &[Tier] = &[
         name: "clippy",
         about: "no lint complains",
         needs: &[CLIPPY],
-        work: Work::Check(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"]),
+        work: Work::Check(&[
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--features",
+            "anabranch-bus/kafka",
+            "--",
+            "--deny",
+            "warnings",
+        ]),
         stops_the_rest: false,
     },
     Tier {
@@ -64,9 +73,17 @@ pub(crate) const TIERS: &[Tier] = &[
     },
     Tier {
         name: "tests",
-        about: "the tests of every crate",
+        about: "the tests of every crate, but for those on real servers",
         needs: &[],
-        work: Work::Tests(&["test", "--workspace", "--all-targets", "--no-fail-fast"]),
+        work: Work::Tests(&[
+            "test",
+            "--workspace",
+            "--all-targets",
+            "--no-fail-fast",
+            "--",
+            "--skip",
+            "on_cassandra::",
+        ]),
         stops_the_rest: false,
     },
     Tier {
@@ -81,6 +98,22 @@ pub(crate) const TIERS: &[Tier] = &[
         about: "the simulation, for a minute",
         needs: &[],
         work: Work::Function(|workspace| sim::build_and_run(workspace, &["--seconds", "60"])),
+        stops_the_rest: false,
+    },
+    Tier {
+        name: "cassandra",
+        about: "what must hold on a real Cassandra",
+        needs: &[JAVA, MAVEN, CASSANDRA],
+        // Every crate's tests of this name, built as all tests are built.
+        work: Work::Tests(&["test", "--workspace", "--test", "on_cassandra", "--no-fail-fast"]),
+        stops_the_rest: false,
+    },
+    Tier {
+        name: "kafka",
+        about: "what must hold on a real Kafka broker",
+        needs: &[JAVA, MAVEN, KAFKA],
+        // The one crate with the feature: it builds librdkafka, which nothing else needs.
+        work: Work::Tests(&["test", "--package", "anabranch-bus", "--features", "kafka", "--no-fail-fast"]),
         stops_the_rest: false,
     },
 ];

@@ -1,0 +1,115 @@
+//! What was received and not acknowledged. Kafka knows one number per partition, below which everything is done: it
+//! may never pass a detection that is still being worked on.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Everything received and not acknowledged, of all partitions.
+#[derive(Debug, Default)]
+pub(super) struct Outstanding {
+    next_tag: u64,
+    tags: BTreeMap<u64, Place>,
+    partitions: BTreeMap<i32, Progress>,
+}
+
+/// Where a message lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) partition: i32,
+    pub(super) offset: i64,
+}
+
+#[derive(Debug, Default)]
+struct Progress {
+    open: BTreeSet<i64>,
+    /// Everything received lies below.
+    end: i64,
+    /// What was committed last.
+    committed: i64,
+}
+
+impl Outstanding {
+    /// Takes note of a message. Its tag, never given twice.
+    pub(super) fn received(&mut self, place: Place) -> u64 {
+        let progress = self.partitions.entry(place.partition).or_default();
+        progress.open.insert(place.offset);
+        progress.end = progress.end.max(place.offset + 1);
+        self.next_tag += 1;
+        self.tags.insert(self.next_tag, place);
+        self.next_tag
+    }
+
+    /// A message is done. The place below which everything of its partition is done, when that has moved.
+    pub(super) fn acknowledged(&mut self, tag: u64) -> Option<Place> {
+        let place = self.tags.remove(&tag)?;
+        let progress = self.partitions.get_mut(&place.partition)?;
+        progress.open.remove(&place.offset);
+        let done = progress.open.first().copied().unwrap_or(progress.end);
+        if done <= progress.committed {
+            return None;
+        }
+        progress.committed = done;
+        Some(Place { partition: place.partition, offset: done })
+    }
+
+    /// A commit failed: the next acknowledgement tries again.
+    pub(super) fn not_committed(&mut self, place: Place) {
+        if let Some(progress) = self.partitions.get_mut(&place.partition) {
+            progress.committed = progress.committed.min(place.offset - 1);
+        }
+    }
+
+    /// Partitions went to another worker, which will get what is open once more. Acknowledging that here does nothing.
+    pub(super) fn revoked(&mut self, partitions: impl IntoIterator<Item = i32>) {
+        for partition in partitions {
+            self.partitions.remove(&partition);
+            self.tags.retain(|_, place| place.partition != partition);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(partition: i32, offset: i64) -> Place {
+        Place { partition, offset }
+    }
+
+    #[test]
+    fn nothing_that_is_still_open_is_committed() {
+        let mut outstanding = Outstanding::default();
+        let tags: Vec<u64> = (10..14).map(|offset| outstanding.received(place(0, offset))).collect();
+        assert_eq!(outstanding.acknowledged(tags[2]), Some(place(0, 10)), "10 is open: the commit stays below it");
+        assert_eq!(outstanding.acknowledged(tags[1]), None);
+        assert_eq!(outstanding.acknowledged(tags[0]), Some(place(0, 13)));
+        assert_eq!(outstanding.acknowledged(tags[0]), None, "once is enough");
+        assert_eq!(outstanding.acknowledged(tags[3]), Some(place(0, 14)));
+    }
+
+    #[test]
+    fn partitions_are_counted_apart() {
+        let mut outstanding = Outstanding::default();
+        let (one, other) = (outstanding.received(place(0, 5)), outstanding.received(place(1, 5)));
+        assert_eq!(outstanding.acknowledged(other), Some(place(1, 6)));
+        assert_eq!(outstanding.acknowledged(one), Some(place(0, 6)));
+    }
+
+    #[test]
+    fn what_went_to_another_worker_is_not_committed_here() {
+        let mut outstanding = Outstanding::default();
+        let tag = outstanding.received(place(0, 5));
+        outstanding.revoked([0]);
+        assert_eq!(outstanding.acknowledged(tag), None);
+        let again = outstanding.received(place(0, 5));
+        assert_eq!(outstanding.acknowledged(again), Some(place(0, 6)));
+    }
+
+    #[test]
+    fn a_commit_that_failed_is_tried_with_the_next_acknowledgement() {
+        let mut outstanding = Outstanding::default();
+        let tags: Vec<u64> = (0..2).map(|offset| outstanding.received(place(0, offset))).collect();
+        let failed = outstanding.acknowledged(tags[0]).unwrap();
+        outstanding.not_committed(failed);
+        assert_eq!(outstanding.acknowledged(tags[1]), Some(place(0, 2)));
+    }
+}

@@ -1,0 +1,208 @@
+//! What a bus must do, kept on a real broker. All but the crash share one, each test with topics of its own.
+
+use std::{
+    collections::BTreeSet,
+    sync::{
+        OnceLock,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use anabranch_bus::{Bus, Delivery, Detection, KafkaBus, KafkaOptions, Published};
+use anabranch_runtime::Env;
+use anabranch_testbed::Kafka;
+use rdkafka::{
+    ClientConfig, Message,
+    consumer::{BaseConsumer, Consumer},
+    message::Headers,
+    producer::{BaseRecord, DefaultProducerContext, Producer, ThreadedProducer},
+};
+
+static BROKER: OnceLock<Kafka> = OnceLock::new();
+static TOPICS: AtomicU32 = AtomicU32::new(0);
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Topics and a group that no other test has.
+async fn options() -> KafkaOptions {
+    let start = || BROKER.get_or_init(|| Kafka::start().unwrap_or_else(|error| panic!("{error}"))).address();
+    let address = Env::system().blocking(start).await.expect("the broker starts");
+    options_at(&address.to_string())
+}
+
+fn options_at(address: &str) -> KafkaOptions {
+    let mut options = KafkaOptions::new([address]);
+    let number = TOPICS.fetch_add(1, Ordering::Relaxed);
+    options.topic = format!("detections{number}");
+    options.dead_letter_topic = format!("detections{number}.dead");
+    options.group = format!("group{number}");
+    options.partitions = 4;
+    options
+}
+
+async fn connect(options: &KafkaOptions) -> KafkaBus {
+    KafkaBus::connect(options.clone(), Env::system()).await.unwrap()
+}
+
+fn detection(time_bucket: u32) -> Detection {
+    let text = format!(
+        r#"{{"namespace":"plays","time_slice":"data_20260328","time_series_id":"profileId:123","time_bucket":{time_bucket},"event_bucket":2,"immutable":true,"version":"0"}}"#
+    );
+    Detection::from_json(text.as_bytes()).unwrap()
+}
+
+async fn next(bus: &KafkaBus) -> Delivery {
+    let received = Env::system().timeout(PATIENCE, bus.receive()).await;
+    received.expect("a detection comes").unwrap()
+}
+
+/// Receives until nothing is missing; acknowledges all of it.
+async fn receive_all(bus: &KafkaBus, mut missing: BTreeSet<u32>) {
+    while !missing.is_empty() {
+        let delivery = next(bus).await;
+        missing.remove(&delivery.detection.time_bucket);
+        bus.acknowledge(&delivery).await.unwrap();
+    }
+}
+
+/// The first message of a topic, as anyone would read it: key, payload, header `reason`.
+fn first_message(options: &KafkaOptions, topic: &str) -> (String, Vec<u8>, Option<String>) {
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", options.brokers.join(",")).set("group.id", format!("onlooker of {topic}"));
+    let consumer: BaseConsumer = config.set("auto.offset.reset", "earliest").create().unwrap();
+    consumer.subscribe(&[topic]).unwrap();
+    // A poll may come back early, with nothing but news of the group.
+    let polls = std::iter::repeat_with(|| consumer.poll(PATIENCE / 60)).take(60);
+    let message = polls.flatten().next().expect("a message is there").unwrap();
+    let reason = message.headers().and_then(|headers| {
+        let found = headers.iter().find(|header| header.key == "reason")?;
+        Some(String::from_utf8(found.value?.to_vec()).unwrap())
+    });
+    let key = String::from_utf8(message.key().unwrap_or_default().to_vec()).unwrap();
+    (key, message.payload().unwrap_or_default().to_vec(), reason)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_detection_goes_over_the_wire_as_documented_and_keyed_by_its_partition() {
+    let options = options().await;
+    let bus = connect(&options).await;
+    assert_eq!(bus.publish(detection(7)), Published::Accepted);
+    bus.flush(PATIENCE).await.unwrap();
+    let (key, payload, _) = first_message(&options, &options.topic);
+    assert_eq!(key, "plays/data_20260328/profileId:123/7/2");
+    assert_eq!(payload, detection(7).to_json());
+    assert_eq!(next(&bus).await.detection, detection(7));
+    assert_eq!(bus.stats().published, 1);
+}
+
+/// A worker that ends before the work is recorded leaves it to the next one; what is recorded doesn't come again.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_not_acknowledged_comes_again_to_the_next_worker() {
+    let options = options().await;
+    let first = connect(&options).await;
+    for bucket in 0..20 {
+        assert_eq!(first.publish(detection(bucket)), Published::Accepted);
+    }
+    let mut open = BTreeSet::new();
+    for _ in 0..20 {
+        let delivery = next(&first).await;
+        match delivery.detection.time_bucket % 2 {
+            0 => first.acknowledge(&delivery).await.unwrap(),
+            _ => assert!(open.insert(delivery.detection.time_bucket)),
+        }
+    }
+    assert_eq!(open.len(), 10);
+    assert!(first.lag().await.unwrap() >= 10, "what is open isn't done");
+    drop(first);
+    let second = connect(&options).await;
+    receive_all(&second, open).await;
+
+    drop(second);
+    let third = connect(&options).await;
+    third.publish(detection(100));
+    let only = loop {
+        let delivery = next(&third).await;
+        third.acknowledge(&delivery).await.unwrap();
+        if delivery.detection == detection(100) {
+            break third.lag().await.unwrap();
+        }
+    };
+    assert_eq!(only, 0, "everything is done");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_can_not_be_read_is_put_aside_with_the_reason() {
+    let options = options().await;
+    let bus = connect(&options).await;
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", options.brokers.join(","));
+    let stranger: ThreadedProducer<DefaultProducerContext> = config.create().unwrap();
+    let bad = BaseRecord::to(&options.topic).key("who").payload("{\"version\":\"9\"}").partition(0);
+    stranger.send(bad).map_err(|(error, _)| error).unwrap();
+    stranger.flush(PATIENCE).unwrap();
+    bus.publish(detection(1));
+    assert_eq!(next(&bus).await.detection, detection(1));
+    // It lies in another partition, so it may come later.
+    for bucket in 2..1000 {
+        if bus.stats().dead_letters > 0 {
+            break;
+        }
+        bus.publish(detection(bucket));
+        next(&bus).await;
+    }
+    assert_eq!(bus.stats().dead_letters, 1);
+    let (key, payload, reason) = first_message(&options, &options.dead_letter_topic);
+    assert_eq!((key.as_str(), &payload[..]), ("who", &b"{\"version\":\"9\"}"[..]));
+    let reason = reason.expect("the reason is a header");
+    assert!(reason.contains("not a detection event"), "{reason}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn workers_of_a_group_share_and_take_over_from_one_that_ends() {
+    let options = options().await;
+    let (publisher, one, other) = (connect(&options).await, connect(&options).await, connect(&options).await);
+    let env = Env::system();
+    for bucket in 0..40 {
+        publisher.publish(detection(bucket));
+    }
+    // Both are in the group; one ends with everything that it received still open.
+    next(&one).await;
+    let left = env.timeout(Duration::from_secs(5), other.receive()).await;
+    drop(one);
+    let mut missing: BTreeSet<u32> = (0..40).collect();
+    if let Ok(delivery) = left {
+        missing.remove(&delivery.unwrap().detection.time_bucket);
+    }
+    // All the rest, and so also what the first one had taken and never acknowledged.
+    receive_all(&other, missing).await;
+}
+
+/// A broker that is away delays detections and never whoever publishes them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broker_that_is_away_delays_detection_and_nobody_else() {
+    let env = Env::system();
+    let started = env.blocking(Kafka::start).await.expect("no panic");
+    let mut broker = started.unwrap_or_else(|error| panic!("{error}"));
+    let mut options = options_at(&broker.address().to_string());
+    options.capacity = 100;
+    let bus = connect(&options).await;
+    bus.publish(detection(0));
+    bus.flush(PATIENCE).await.unwrap();
+    broker.process().kill().unwrap();
+
+    let begun = env.monotonic();
+    let outcomes: Vec<Published> = (1..=200).map(|bucket| bus.publish(detection(bucket))).collect();
+    assert!(env.monotonic() - begun < Duration::from_secs(1), "publishing waited");
+    let accepted = outcomes.iter().filter(|outcome| **outcome == Published::Accepted).count();
+    assert_eq!(accepted, 100, "as many as there is room for");
+    assert!(outcomes[100..].iter().all(|outcome| *outcome == Published::Dropped));
+    assert_eq!(bus.publish(detection(1)), Published::Merged);
+    assert_eq!(bus.stats().dropped, 100);
+
+    let restart = move || {
+        broker.restart().unwrap_or_else(|error| panic!("{error}"));
+        broker
+    };
+    let _broker = env.blocking(restart).await.expect("the broker comes back");
+    receive_all(&bus, (0..=100).collect()).await;
+}

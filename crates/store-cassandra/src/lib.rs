@@ -1,0 +1,39 @@
+//! The store on Apache Cassandra 5.0, by the `scylla` driver.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`options`] | [`CassandraOptions`]: where the cluster is, replication, consistency, TLS, limits |
+//! | [`error`] | [`ConnectError`], and what an error of the driver means for whoever called |
+//! | `session` | the connection: policies, profiles, credentials |
+//! | `names` | which keyspace and table a table of the contract is |
+//! | `schema` | making and dropping tables, and how they are laid out |
+//! | `statements` | prepared statements, for each table the shapes that are used |
+//! | `scan`, `page` | reading a partition: a scan as one or two slices of it, and where a page ends |
+//! | `hedge` | the second read beside a slow one, within a budget |
+//! | `write` | batches, retries that never hide an unknown outcome |
+//! | `sample` | sizes of partitions by token range |
+//! | `documents` | metadata by compare-and-set |
+//! | `store` | [`CassandraStore`], the contract on top of all this |
+//!
+//! # What is where
+//! Each namespace has a keyspace `<prefix>_<namespace>`, or shares the keyspace `<prefix>`, where the table `documents`
+//! lies too. A table's comment says which table of the contract it is.
+
+pub mod error;
+pub mod options;
+
+mod documents;
+mod hedge;
+mod names;
+mod page;
+mod sample;
+mod scan;
+mod schema;
+mod session;
+mod statements;
+mod store;
+mod write;
+
+pub use error::ConnectError;
+pub use options::{CassandraOptions, Credentials, Level, Replication, TlsOptions};
+pub use store::CassandraStore;

@@ -1,0 +1,264 @@
+//! What can be chosen about the store: where the cluster is, how often rows are kept, how sure reads and writes are.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    path::PathBuf,
+    time::Duration,
+};
+
+use anabranch_model::NamespaceName;
+use scylla::statement::Consistency;
+
+use crate::ConnectError;
+
+/// The longest prefix: with it and a hash there is still room for half of a namespace's name.
+const MAX_PREFIX: usize = 16;
+
+/// How the store is reached and used.
+#[derive(Clone, Debug)]
+pub struct CassandraOptions {
+    /// Some nodes, as `host:port`; the others are found through them.
+    pub contact_points: Vec<String>,
+    /// Begins the name of every keyspace of this store, so that several can share a cluster.
+    pub keyspace_prefix: String,
+    /// Namespaces that share the keyspace `keyspace_prefix` instead of having their own: keyspaces cost memory too.
+    pub shared_keyspace: BTreeSet<NamespaceName>,
+    /// Of keyspaces that are made; those that are there stay as they are.
+    pub replication: Replication,
+    /// How many replicas must have a row before it is acknowledged.
+    pub write_consistency: Level,
+    /// How many replicas are asked for a row.
+    pub read_consistency: Level,
+    /// The data centre to talk to. Without it, any node is as near as another.
+    pub local_datacenter: Option<String>,
+    /// Who this is, where the cluster wants to know.
+    pub credentials: Option<Credentials>,
+    /// Encrypts what goes over the network.
+    pub tls: Option<TlsOptions>,
+    /// How long a node may take to accept a connection.
+    pub connect_timeout: Duration,
+    /// How long making or dropping a table may take.
+    pub schema_timeout: Duration,
+    /// How long one step of a metadata call, or of a sample, may take.
+    pub metadata_timeout: Duration,
+    /// Batches above this are cut between events: one large mutation holds up every other on its replicas.
+    pub max_batch_bytes: usize,
+    /// Reads above this share, in thousandths, are never sent twice.
+    pub hedge_permille: u32,
+    /// The least time before a slow read is sent to another replica too.
+    pub hedge_after: Duration,
+    /// The most tables that the store should hold.
+    pub max_tables: usize,
+}
+
+impl CassandraOptions {
+    /// The defaults, for a cluster that is reached at these nodes.
+    pub fn new(contact_points: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        CassandraOptions {
+            contact_points: contact_points.into_iter().map(Into::into).collect(),
+            keyspace_prefix: "anabranch".to_owned(),
+            shared_keyspace: BTreeSet::new(),
+            replication: Replication::Simple(3),
+            write_consistency: Level::LocalQuorum,
+            read_consistency: Level::LocalQuorum,
+            local_datacenter: None,
+            credentials: None,
+            tls: None,
+            connect_timeout: Duration::from_secs(5),
+            schema_timeout: Duration::from_secs(30),
+            metadata_timeout: Duration::from_secs(10),
+            max_batch_bytes: 1 << 20,
+            hedge_permille: 50,
+            hedge_after: Duration::from_millis(20),
+            max_tables: 400,
+        }
+    }
+
+    /// Refuses what can't work, or can't keep the store's promises.
+    pub fn check(&self) -> Result<(), ConnectError> {
+        let refuse = |reason: String| Err(ConnectError::Options { reason });
+        if self.contact_points.is_empty() {
+            return refuse("no node is named".to_owned());
+        }
+        let prefix = &self.keyspace_prefix;
+        let letters = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        let begins = prefix.starts_with(|c: char| c.is_ascii_lowercase());
+        if !begins || prefix.len() > MAX_PREFIX || !prefix.chars().all(letters) {
+            return refuse(format!("`{prefix}` is not 1 to {MAX_PREFIX} of a-z, 0-9 and _, beginning with a letter"));
+        }
+        if !self.write_consistency.is_seen_by(self.read_consistency) {
+            let (write, read) = (self.write_consistency, self.read_consistency);
+            return refuse(format!("reads at {read} may miss rows written at {write}: raise one of them"));
+        }
+        self.replication.check()
+    }
+}
+
+/// How often each row is kept, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Replication {
+    /// So often, wherever: for one data centre.
+    Simple(u8),
+    /// So often in each of these data centres.
+    PerDatacenter(BTreeMap<String, u8>),
+}
+
+impl Replication {
+    fn check(&self) -> Result<(), ConnectError> {
+        let refuse = |reason: String| Err(ConnectError::Options { reason });
+        match self {
+            Replication::Simple(0) => refuse("no replica would keep a row".to_owned()),
+            Replication::PerDatacenter(places) if places.values().all(|copies| *copies == 0) => {
+                refuse("no replica would keep a row".to_owned())
+            }
+            Replication::PerDatacenter(places) => match places.keys().find(|name| name.contains('\'')) {
+                Some(name) => refuse(format!("`{name}` is not the name of a data centre")),
+                None => Ok(()),
+            },
+            Replication::Simple(_) => Ok(()),
+        }
+    }
+
+    /// As `CREATE KEYSPACE` takes it.
+    pub(crate) fn to_cql(&self) -> String {
+        match self {
+            Replication::Simple(copies) => format!("{{'class': 'SimpleStrategy', 'replication_factor': {copies}}}"),
+            Replication::PerDatacenter(places) => {
+                let places: String = places.iter().map(|(name, copies)| format!(", '{name}': {copies}")).collect();
+                format!("{{'class': 'NetworkTopologyStrategy'{places}}}")
+            }
+        }
+    }
+}
+
+/// How many replicas take part in a read or a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// Any one.
+    One,
+    /// One of the local data centre.
+    LocalOne,
+    /// More than half of those of the local data centre.
+    LocalQuorum,
+    /// More than half of all.
+    Quorum,
+    /// More than half in every data centre; only for writes.
+    EachQuorum,
+    /// All of them: none may be away.
+    All,
+}
+
+impl Level {
+    /// Whether a read at `read`, in the same data centre, is sure to see what was written at this level (W1).
+    fn is_seen_by(self, read: Level) -> bool {
+        let is_quorum = |level| matches!(level, Level::LocalQuorum | Level::Quorum | Level::EachQuorum);
+        self == Level::All || read == Level::All || (is_quorum(self) && is_quorum(read) && read != Level::EachQuorum)
+    }
+
+    pub(crate) fn to_driver(self) -> Consistency {
+        match self {
+            Level::One => Consistency::One,
+            Level::LocalOne => Consistency::LocalOne,
+            Level::LocalQuorum => Consistency::LocalQuorum,
+            Level::Quorum => Consistency::Quorum,
+            Level::EachQuorum => Consistency::EachQuorum,
+            Level::All => Consistency::All,
+        }
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Level::One => "ONE",
+            Level::LocalOne => "LOCAL_ONE",
+            Level::LocalQuorum => "LOCAL_QUORUM",
+            Level::Quorum => "QUORUM",
+            Level::EachQuorum => "EACH_QUORUM",
+            Level::All => "ALL",
+        })
+    }
+}
+
+/// A name and its password.
+#[derive(Clone)]
+pub struct Credentials {
+    /// Who.
+    pub user: String,
+    /// Never shown.
+    pub password: String,
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Credentials({}, ...)", self.user)
+    }
+}
+
+/// Files in PEM. The certificate of a node must name its IP address: that is what the driver checks.
+#[derive(Clone, Debug)]
+pub struct TlsOptions {
+    /// Whose signatures under the nodes' certificates are trusted.
+    pub ca: PathBuf,
+    /// The client's own certificate and its key, where the cluster wants one.
+    pub client: Option<(PathBuf, PathBuf)>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(change: impl FnOnce(&mut CassandraOptions)) -> String {
+        let mut options = CassandraOptions::new(["127.0.0.1:9042"]);
+        options.check().unwrap();
+        change(&mut options);
+        options.check().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn levels_that_could_hide_an_acknowledged_row_are_refused() {
+        for (write, read) in [
+            (Level::One, Level::One),
+            (Level::LocalOne, Level::LocalQuorum),
+            (Level::LocalQuorum, Level::LocalOne),
+            (Level::Quorum, Level::EachQuorum),
+        ] {
+            let text = refusal(|options| (options.write_consistency, options.read_consistency) = (write, read));
+            assert!(text.contains(&write.to_string()) && text.contains(&read.to_string()), "{text}");
+        }
+        for (write, read) in [
+            (Level::One, Level::All),
+            (Level::All, Level::One),
+            (Level::EachQuorum, Level::LocalQuorum),
+            (Level::Quorum, Level::Quorum),
+        ] {
+            assert!(write.is_seen_by(read), "{write} {read}");
+        }
+    }
+
+    #[test]
+    fn what_can_not_work_is_refused_before_anything_is_connected() {
+        refusal(|options| options.contact_points.clear());
+        for prefix in ["", "1a", "A", "a-b", "abcdefghijklmnopq"] {
+            assert!(refusal(|options| options.keyspace_prefix = prefix.to_owned()).contains(prefix));
+        }
+        refusal(|options| options.replication = Replication::Simple(0));
+        refusal(|options| options.replication = Replication::PerDatacenter(BTreeMap::from([("a'b".to_owned(), 3)])));
+    }
+
+    #[test]
+    fn a_password_is_never_shown() {
+        let credentials = Credentials { user: "reader".to_owned(), password: "secret".to_owned() };
+        let shown = format!("{credentials:?}");
+        assert!(shown.contains("reader") && !shown.contains("secret"));
+    }
+
+    #[test]
+    fn replication_is_told_as_cassandra_wants_it() {
+        assert_eq!(Replication::Simple(3).to_cql(), "{'class': 'SimpleStrategy', 'replication_factor': 3}");
+        let places = BTreeMap::from([("east".to_owned(), 3), ("west".to_owned(), 2)]);
+        let cql = Replication::PerDatacenter(places).to_cql();
+        assert_eq!(cql, "{'class': 'NetworkTopologyStrategy', 'east': 3, 'west': 2}");
+    }
+}

@@ -1,0 +1,196 @@
+//! [`CassandraStore`]: the contract, on top of everything else in this crate.
+
+use std::{
+    ops::RangeInclusive,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use anabranch_model::{EventBucket, TableName, TimeBucket, TimeSeriesId};
+use anabranch_runtime::Env;
+use anabranch_store::{
+    Capabilities, CasOutcome, Direction, MetaKey, PartitionBatch, Sample, Scan, ScanPage, Store, StoreError, Version,
+    Versioned,
+};
+use async_trait::async_trait;
+use bytes::Bytes;
+use scylla::client::session::Session;
+use tokio::sync::Mutex;
+
+use crate::{
+    CassandraOptions, ConnectError,
+    documents::Documents,
+    error::{Fate, fate, read_error, refused, unavailable},
+    hedge::Hedge,
+    names,
+    scan::ReadFailure,
+    schema::Schema,
+    session::{self, Profiles},
+    statements::{KnownTable, KnownTables},
+};
+
+/// The store on a Cassandra cluster, which other servers may use at the same time.
+pub struct CassandraStore {
+    inside: Inside,
+    closed: AtomicBool,
+}
+
+/// What the parts of the store share.
+pub(crate) struct Inside {
+    pub(crate) env: Env,
+    pub(crate) options: CassandraOptions,
+    pub(crate) session: Session,
+    pub(crate) profiles: Profiles,
+    pub(crate) hedge: Arc<Hedge>,
+    pub(crate) documents: Documents,
+    tables: KnownTables,
+    /// One schema change at a time.
+    schema_turn: Mutex<()>,
+}
+
+impl CassandraStore {
+    /// Connects to a cluster. Makes the keyspace of documents when it isn't there.
+    pub async fn connect(options: CassandraOptions, env: Env) -> Result<Self, ConnectError> {
+        options.check()?;
+        let hedge = Arc::new(Hedge::new(options.hedge_permille, options.hedge_after));
+        let (session, profiles) = session::connect(&options, &hedge).await?;
+        Schema { session: &session, options: &options }.prepare_documents().await?;
+        let (prefix, timeout) = (&options.keyspace_prefix, options.metadata_timeout);
+        let documents = Documents::prepare(&session, prefix, &profiles, timeout).await;
+        let documents = documents.map_err(|error| ConnectError::Schema(unavailable(error.to_string())))?;
+        let (tables, schema_turn) = (KnownTables::default(), Mutex::default());
+        let inside = Inside { env, options, session, profiles, hedge, documents, tables, schema_turn };
+        Ok(CassandraStore { inside, closed: AtomicBool::new(false) })
+    }
+
+    fn inside(&self) -> Result<&Inside, StoreError> {
+        if self.closed.load(Ordering::Relaxed) { Err(refused("the store is closed")) } else { Ok(&self.inside) }
+    }
+}
+
+impl Inside {
+    pub(crate) fn schema(&self) -> Schema<'_> {
+        Schema { session: &self.session, options: &self.options }
+    }
+
+    /// What is known about a table; whether it is there isn't.
+    pub(crate) fn table(&self, table: &TableName) -> Result<Arc<KnownTable>, StoreError> {
+        self.tables.get(table, || names::place(&self.options, table).map_err(refused))
+    }
+
+    /// The error for a table that isn't there. What was known about it is forgotten.
+    pub(crate) fn no_such_table(&self, table: &TableName) -> StoreError {
+        self.tables.forget(table);
+        StoreError::NoSuchTable { table: table.clone() }
+    }
+
+    /// Whether a table is gone, as far as can be seen.
+    pub(crate) async fn is_missing(&self, table: &KnownTable) -> bool {
+        self.schema().exists(&table.place).await == Ok(false)
+    }
+
+    /// What to answer for a read that failed.
+    pub(crate) async fn explain_read(&self, name: &TableName, table: &KnownTable, failure: ReadFailure) -> StoreError {
+        let error = match failure {
+            ReadFailure::Late => return ReadFailure::late(),
+            ReadFailure::Driver(error) => error,
+        };
+        if self.is_missing(table).await {
+            return self.no_such_table(name);
+        }
+        match fate(&error) {
+            // The table is there, but not yet on the node that was asked.
+            Fate::NotUnderstood if error.to_string().contains("does not exist") => unavailable(error.to_string()),
+            _ => read_error(&error),
+        }
+    }
+}
+
+#[async_trait]
+impl Store for CassandraStore {
+    fn capabilities(&self) -> Capabilities {
+        let max_tables = self.inside.options.max_tables;
+        Capabilities { name: "cassandra", shared: true, ordered_partitions: false, max_tables }
+    }
+
+    async fn create_table(&self, table: &TableName) -> Result<(), StoreError> {
+        let inside = self.inside()?;
+        let known = inside.table(table)?;
+        let _turn = inside.schema_turn.lock().await;
+        inside.schema().create_table(table, &known.place).await
+    }
+
+    async fn drop_table(&self, table: &TableName) -> Result<(), StoreError> {
+        let inside = self.inside()?;
+        let known = inside.table(table)?;
+        let _turn = inside.schema_turn.lock().await;
+        let dropped = inside.schema().drop_table(&known.place).await;
+        inside.tables.forget(table);
+        dropped
+    }
+
+    async fn tables(&self) -> Result<Vec<TableName>, StoreError> {
+        self.inside()?.schema().tables().await
+    }
+
+    async fn write(&self, batches: Vec<PartitionBatch>, timeout: Duration) -> Vec<Result<(), StoreError>> {
+        match self.inside() {
+            Ok(inside) => inside.write(batches, timeout).await,
+            Err(error) => vec![Err(error); batches.len()],
+        }
+    }
+
+    async fn scan(&self, scan: &Scan) -> Result<ScanPage, StoreError> {
+        if scan.max_rows == 0 {
+            return Err(refused("a scan of no rows"));
+        }
+        let inside = self.inside()?;
+        inside.page(&*inside.table(&scan.table)?, scan).await
+    }
+
+    async fn occupied(
+        &self,
+        _: &TableName,
+        _: &TimeSeriesId,
+        _: RangeInclusive<TimeBucket>,
+        _: Direction,
+        _: usize,
+    ) -> Result<Vec<(TimeBucket, EventBucket)>, StoreError> {
+        Err(refused("partitions of Cassandra lie in no order"))
+    }
+
+    async fn sample(&self, table: &TableName, from: u64, limit: usize) -> Result<Sample, StoreError> {
+        self.inside()?.sample(table, from, limit).await
+    }
+
+    async fn load(&self, key: &MetaKey) -> Result<Option<Versioned>, StoreError> {
+        self.inside()?.load(key).await
+    }
+
+    async fn list(
+        &self,
+        scope: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<(String, Versioned)>, StoreError> {
+        self.inside()?.list(scope, after, limit).await
+    }
+
+    async fn compare_and_set(
+        &self,
+        key: &MetaKey,
+        expected: Option<Version>,
+        value: Option<Bytes>,
+    ) -> Result<CasOutcome, StoreError> {
+        self.inside()?.compare_and_set(key, expected, value.as_ref()).await
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        // Everything acknowledged is in the cluster already; connections close with the last use of the store.
+        self.closed.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+}

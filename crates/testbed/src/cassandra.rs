@@ -1,0 +1,204 @@
+//! A ring of real Cassandra nodes on loopback: node N listens on `127.0.0.N`, all on the same ports, which are
+//! chosen when the ring starts.
+
+mod files;
+
+use std::{
+    fs,
+    io::{Read, Write},
+    net::{Ipv4Addr, SocketAddr, TcpStream},
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    cache,
+    error::{TestbedError, cannot},
+    java,
+    maven::Jars,
+    ports,
+    process::ServerProcess,
+    watchdog::Watchdog,
+};
+
+/// Which Cassandra.
+pub const JARS: Jars = Jars {
+    name: "cassandra-5.0.9",
+    artifacts: &["org.apache.cassandra:cassandra-all:5.0.9"],
+    sha256: "1a9f2968d1b7c3e85249cb365983ec626aff3d07186da41cd211174ffe3a6328",
+};
+
+/// A node answers within 10 s on an idle machine, within a minute on a busy one.
+const START_PATIENCE: Duration = Duration::from_secs(180);
+/// An OPTIONS request of protocol version 4, and how its answer begins: SUPPORTED.
+const OPTIONS: [u8; 9] = [4, 0, 0, 0, 5, 0, 0, 0, 0];
+const SUPPORTED: u8 = 6;
+
+/// Where the nodes of a ring are.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Ring {
+    /// Fresh for each, so that no node of another run joins.
+    pub name: String,
+    /// Holds a folder per node.
+    pub directory: PathBuf,
+    /// For clients.
+    pub cql_port: u16,
+    /// Between nodes.
+    pub storage_port: u16,
+    /// For `nodetool`, one for each node.
+    pub jmx_ports: Vec<u16>,
+}
+
+impl Ring {
+    fn new(nodes: u8) -> Result<Self, TestbedError> {
+        if !(1..=3).contains(&nodes) {
+            return Err(TestbedError::Refused(format!("a ring has 1 to 3 nodes, not {nodes}")));
+        }
+        let directory = cache::fresh_directory("cassandra")?;
+        let addresses: Vec<Ipv4Addr> = (1..=nodes).map(ports::loopback).collect();
+        let [cql_port, storage_port, jmx_one, jmx_two, jmx_three] = ports::free(&addresses)?;
+        let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let jmx_ports = [jmx_one, jmx_two, jmx_three][..usize::from(nodes)].to_vec();
+        Ok(Ring { name, directory, cql_port, storage_port, jmx_ports })
+    }
+
+    /// Where clients reach a node.
+    pub fn address(&self, number: u8) -> SocketAddr {
+        (ports::loopback(number), self.cql_port).into()
+    }
+
+    fn node_directory(&self, number: u8) -> PathBuf {
+        self.directory.join(format!("node{number}"))
+    }
+}
+
+/// One node.
+#[derive(Debug)]
+pub struct CassandraNode {
+    number: u8,
+    ring: Ring,
+    process: ServerProcess,
+}
+
+impl CassandraNode {
+    /// Writes its configuration and starts it. Doesn't wait.
+    fn start(ring: &Ring, number: u8) -> Result<Self, TestbedError> {
+        let directory = ring.node_directory(number);
+        files::write(ring, number, &directory)?;
+        let process = Self::launch(ring, number, &directory)?;
+        Ok(CassandraNode { number, ring: ring.clone(), process })
+    }
+
+    fn launch(ring: &Ring, number: u8, directory: &Path) -> Result<ServerProcess, TestbedError> {
+        let (jars, java) = (JARS.fetch()?, java::java()?);
+        let mut command = Command::new(java);
+        command.args(files::java_options(ring, number, directory, &jars)?);
+        command.arg("org.apache.cassandra.service.CassandraDaemon");
+        ServerProcess::start(&format!("Cassandra node {number}"), directory, &mut command)
+    }
+
+    /// One that another process started.
+    pub fn attach(ring: &Ring, number: u8, pid: u32) -> Self {
+        let process = ServerProcess::attach(&format!("Cassandra node {number}"), &ring.node_directory(number), pid);
+        CassandraNode { number, ring: ring.clone(), process }
+    }
+
+    /// Its number, from 1 on.
+    pub fn number(&self) -> u8 {
+        self.number
+    }
+
+    /// Its process.
+    pub fn process(&mut self) -> &mut ServerProcess {
+        &mut self.process
+    }
+
+    /// Starts it again, with the data that it had. It must have ended.
+    pub fn restart(&mut self) -> Result<(), TestbedError> {
+        if self.process.is_running() {
+            return Err(TestbedError::Refused(format!("node {} is running", self.number)));
+        }
+        self.process = Self::launch(&self.ring, self.number, &self.ring.node_directory(self.number))?;
+        self.wait_until_ready()
+    }
+
+    /// Waits until it answers clients.
+    pub fn wait_until_ready(&mut self) -> Result<(), TestbedError> {
+        let address = self.ring.address(self.number);
+        self.process.wait_until(START_PATIENCE, || answers_cql(address))
+    }
+
+    /// Whether it answers clients now.
+    pub fn is_ready(&self) -> bool {
+        answers_cql(self.ring.address(self.number))
+    }
+}
+
+/// A ring that ends with this value, or with the process that holds it, however that ends.
+#[derive(Debug)]
+pub struct Cassandra {
+    ring: Ring,
+    nodes: Vec<CassandraNode>,
+    /// Dropped last: what the nodes left is its to delete.
+    watchdog: Watchdog,
+}
+
+impl Cassandra {
+    /// Starts nodes one after another and waits until all of them answer.
+    pub fn start(nodes: u8) -> Result<Self, TestbedError> {
+        // Before anything is made: these fail with advice.
+        java::java()?;
+        JARS.fetch()?;
+        let ring = Ring::new(nodes)?;
+        let watchdog = Watchdog::over(&ring.directory)?;
+        let mut cassandra = Cassandra { ring, nodes: Vec::new(), watchdog };
+        for number in 1..=nodes {
+            let mut node = CassandraNode::start(&cassandra.ring, number)?;
+            let ready = node.wait_until_ready();
+            cassandra.nodes.push(node);
+            ready?;
+        }
+        Ok(cassandra)
+    }
+
+    /// Where clients reach its nodes.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.nodes.iter().map(|node| self.ring.address(node.number)).collect()
+    }
+
+    /// A node, from 1 on.
+    pub fn node(&mut self, number: u8) -> &mut CassandraNode {
+        &mut self.nodes[usize::from(number) - 1]
+    }
+
+    /// Lets the nodes outlive this process. Their ids, from node 1 on.
+    pub fn detach(mut self) -> (Ring, Vec<u32>) {
+        let pids = self.nodes.iter().map(|node| node.process.pid()).collect();
+        self.nodes.clear();
+        self.watchdog.call_off();
+        (self.ring, pids)
+    }
+}
+
+fn answers_cql(address: SocketAddr) -> bool {
+    let patience = Duration::from_secs(1);
+    let Ok(mut stream) = TcpStream::connect_timeout(&address, patience) else { return false };
+    let mut header = [0; 9];
+    stream.set_read_timeout(Some(patience)).is_ok()
+        && stream.write_all(&OPTIONS).is_ok()
+        && stream.read_exact(&mut header).is_ok()
+        && header[4] == SUPPORTED
+}
+
+/// Deletes the data of a ring that has ended.
+pub(crate) fn delete(ring: &Ring) -> Result<(), TestbedError> {
+    match fs::remove_dir_all(&ring.directory) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(cannot(format!("delete {}", ring.directory.display()))(error))
+        }
+        _ => Ok(()),
+    }
+}
