@@ -5,6 +5,7 @@ mod memory;
 mod namespaces;
 mod page;
 mod place;
+mod split;
 mod start;
 
 use std::path::PathBuf;
@@ -32,12 +33,13 @@ pub(crate) struct Figure {
 }
 
 /// All figures, in the order in which they are measured.
-pub(crate) const FIGURES: [Figure; 6] = [
+pub(crate) const FIGURES: [Figure; 7] = [
     Figure { name: "ingest", about: "durable writes over gRPC, against fjall alone" },
     Figure { name: "page", about: "a page of 1,000 events over gRPC, against a scan of the same rows" },
     Figure { name: "place", about: "a page at a random place of a large history, against a small one" },
     Figure { name: "memory", about: "memory that grows while eight clients scan a large history" },
     Figure { name: "start", about: "from start to the first answered read, large against small" },
+    Figure { name: "split", about: "what splitting costs, and what pages and whole histories cost from pieces" },
     Figure { name: "namespaces", about: "many namespaces on one store: start, memory, idle CPU" },
 ];
 
@@ -56,6 +58,7 @@ pub(crate) async fn measure(name: &str, bench: &mut Bench) -> Result<Vec<Measure
         "place" => place::measure(bench).await,
         "memory" => memory::measure(bench).await,
         "start" => start::measure(bench).await,
+        "split" => split::measure(bench).await,
         "namespaces" => namespaces::measure(bench).await,
         _ => bail!("there is no figure `{name}`"),
     }

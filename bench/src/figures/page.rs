@@ -157,7 +157,7 @@ async fn slice_of(history: &History, directory: &Path) -> Result<Slice> {
     record.slices.at(history.time(0)).cloned().context("the history has a slice")
 }
 
-fn copy_directory(from: &Path, to: &Path) -> Result<()> {
+pub(super) fn copy_directory(from: &Path, to: &Path) -> Result<()> {
     std::fs::create_dir_all(to)?;
     for entry in std::fs::read_dir(from)? {
         let entry = entry?;

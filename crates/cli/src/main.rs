@@ -9,6 +9,7 @@ mod import;
 mod ingest;
 mod interrupt;
 mod output;
+mod planning;
 mod session;
 mod spelling;
 mod times;

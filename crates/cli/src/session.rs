@@ -1,15 +1,15 @@
 //! What every command has: the clock, the server's address, and how to print.
 
-use std::fs;
+use std::{fs, time::Duration};
 
 use anabranch_client::{Client, ClientError, ClientOptions, ErrorKind, RetryPolicy, TlsOptions};
 use anabranch_model::Timestamp;
 use anabranch_runtime::Env;
 
 use crate::{
-    args::Global,
+    args::{Global, OutputChoice},
     failure::{Exit, Failure, Outcome},
-    output::Colors,
+    output::{Colors, Format},
     times::show_count,
 };
 
@@ -20,12 +20,19 @@ pub(crate) const MOST_DETAILS: usize = 20;
 pub(crate) struct Session {
     pub(crate) env: Env,
     pub(crate) global: Global,
+    pub(crate) format: Format,
     pub(crate) colors: Colors,
 }
 
 impl Session {
     pub(crate) fn new(global: Global) -> Self {
-        Session { env: Env::system(), colors: Colors::decide(global.color), global }
+        let format = match global.output {
+            // Commands that don't print TOML are refused before they begin.
+            OutputChoice::Table | OutputChoice::Toml => Format::Table,
+            OutputChoice::Json => Format::Json,
+            OutputChoice::Jsonl => Format::Jsonl,
+        };
+        Session { env: Env::system(), format, colors: Colors::decide(global.color), global }
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -37,8 +44,17 @@ impl Session {
         self.connect_with(RetryPolicy::default()).await
     }
 
+    /// A connection whose requests may take at least so long.
+    pub(crate) async fn connect_patiently(&self, patience: Duration) -> Outcome<Client> {
+        self.connect_for(self.global.timeout.max(patience), RetryPolicy::default()).await
+    }
+
     /// A connection that tries requests again as `retry` says.
     pub(crate) async fn connect_with(&self, retry: RetryPolicy) -> Outcome<Client> {
+        self.connect_for(self.global.timeout, retry).await
+    }
+
+    async fn connect_for(&self, timeout: Duration, retry: RetryPolicy) -> Outcome<Client> {
         let tls = match &self.global.tls_ca {
             Some(path) => {
                 let ca_certificates = fs::read(path).map_err(|error| Failure::file("read", path, &error))?;
@@ -46,7 +62,6 @@ impl Session {
             }
             None => None,
         };
-        let timeout = self.global.timeout;
         let options = ClientOptions {
             connect_timeout: timeout.min(ClientOptions::default().connect_timeout),
             request_timeout: timeout,

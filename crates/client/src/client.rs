@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use anabranch_api::v1::{
-    self, namespace_service_client::NamespaceServiceClient, time_series_service_client::TimeSeriesServiceClient,
+    self, namespace_service_client::NamespaceServiceClient, split_service_client::SplitServiceClient,
+    time_series_service_client::TimeSeriesServiceClient,
 };
 use tonic::{
     Request,
@@ -26,6 +27,7 @@ const MAX_HEADER_BYTES: u32 = 64 << 10;
 pub struct Client {
     pub(crate) series: TimeSeriesServiceClient<Channel>,
     pub(crate) namespaces: NamespaceServiceClient<Channel>,
+    pub(crate) splits: SplitServiceClient<Channel>,
     pub(crate) options: Arc<ClientOptions>,
 }
 
@@ -50,10 +52,12 @@ impl Client {
     fn over(channel: Channel, options: ClientOptions) -> Client {
         let most = options.max_message_bytes;
         let series = TimeSeriesServiceClient::new(channel.clone());
-        let namespaces = NamespaceServiceClient::new(channel);
+        let namespaces = NamespaceServiceClient::new(channel.clone());
+        let splits = SplitServiceClient::new(channel);
         Client {
             series: series.max_decoding_message_size(most).max_encoding_message_size(most),
             namespaces: namespaces.max_decoding_message_size(most).max_encoding_message_size(most),
+            splits: splits.max_decoding_message_size(most).max_encoding_message_size(most),
             options: Arc::new(options),
         }
     }
@@ -149,6 +153,33 @@ rpcs! {
     namespaces:
         /// Shows the windows of a namespace.
         list_backfills = list_backfills(ListBackfillsRequest) -> ListBackfillsResponse, Read;
+    splits:
+        /// Shows splits of a namespace, one page of them.
+        list_splits = list_splits(ListSplitsRequest) -> ListSplitsResponse, Read;
+    splits:
+        /// Shows the split of one partition.
+        get_split = get_split(GetSplitRequest) -> Split, Read;
+    splits:
+        /// Asks that partitions be looked at.
+        request_split = request_split(RequestSplitRequest) -> RequestSplitResponse, Write;
+    splits:
+        /// Lets splits begin again at once.
+        retry_split = retry_split(RetrySplitRequest) -> RetrySplitResponse, Write;
+    splits:
+        /// Gives splits up.
+        abandon_split = abandon_split(AbandonSplitRequest) -> AbandonSplitResponse, Never;
+    splits:
+        /// Compares splits with their originals.
+        verify_split = verify_split(VerifySplitRequest) -> VerifySplitResponse, Write;
+    splits:
+        /// Shows differences between splits and originals.
+        list_split_differences = list_split_differences(ListSplitDifferencesRequest) -> ListSplitDifferencesResponse, Read;
+    splits:
+        /// Sets how far reads trust splits.
+        set_read_mode = set_read_mode(SetReadModeRequest) -> Namespace, Write;
+    splits:
+        /// Shows the background tasks of the server.
+        list_tasks = list_tasks(ListTasksRequest) -> ListTasksResponse, Read;
 }
 
 #[cfg(test)]

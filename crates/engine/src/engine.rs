@@ -22,6 +22,7 @@ use tokio::sync::{Notify, Semaphore};
 use crate::{
     Backfill, BackfillState, EngineError, NamespaceRecord, Page, ReadRequest, Violation, WriteReceipt, WriteRequest,
     error::{ErrorKind, no_such_namespace},
+    heartbeat::Heartbeat,
     lifecycle::Lifecycle,
     metrics::Metrics,
     namespace::NextConfig,
@@ -105,6 +106,7 @@ pub struct Engine {
     pub(crate) shapes: Shapes,
     pub(crate) splits: Splits,
     pub(crate) tasks: Tasks,
+    pub(crate) heartbeat: Heartbeat,
     stopping: AtomicBool,
     wake_lifecycle: Notify,
     pub(crate) wake_sweep: Notify,
@@ -143,6 +145,7 @@ impl Engine {
             shapes: Shapes::default(),
             splits: Splits::new(&store, bus, &env, options.splits),
             tasks: Tasks::default(),
+            heartbeat: Heartbeat::new(store.clone(), env.clone(), options.max_clock_skew, registry.refresh_interval()),
             wake_sweep: Notify::new(),
             stopping: AtomicBool::new(false),
             wake_lifecycle: Notify::new(),
@@ -177,6 +180,8 @@ impl Engine {
         if !self.registry.refresh_interval().is_zero() {
             let engine = self.clone();
             self.env.spawn(async move { engine.run_refresh().await });
+            let engine = self.clone();
+            self.env.spawn(async move { engine.run_heartbeat().await });
         }
     }
 
@@ -204,6 +209,18 @@ impl Engine {
                     tracing::warn!(%error, "the configuration can't be refreshed");
                 }
             }
+        }
+    }
+
+    async fn run_heartbeat(&self) {
+        while !self.is_stopping() {
+            let beat = self.env.timeout(self.options.meta_timeout, self.heartbeat.beat()).await;
+            match beat {
+                Ok(Ok(())) => self.tasks.ended("heartbeat", "compared clocks with the other servers", self.env.now()),
+                Ok(Err(error)) => self.task_failed("heartbeat", &error),
+                Err(_) => self.task_failed("heartbeat", &"it took too long"),
+            }
+            self.env.sleep(self.registry.refresh_interval()).await;
         }
     }
 
@@ -246,6 +263,7 @@ impl Engine {
         if self.is_stopping() {
             return Err(EngineError::NotServing { reason: "this server is shutting down".to_owned() });
         }
+        self.heartbeat.check_clock()?;
         self.registry.check_fresh()
     }
 
@@ -382,7 +400,8 @@ impl Engine {
 
     /// Reads one page of a history.
     pub async fn read(&self, request: ReadRequest) -> Result<Page, EngineError> {
-        crate::read::read(self, request).await
+        // Large, and held by everything that waits for it.
+        Box::pin(crate::read::read(self, request)).await
     }
 
     /// The moment it is, for what is shown beside stored times.

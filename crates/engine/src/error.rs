@@ -29,6 +29,8 @@ pub enum ErrorKind {
     Unavailable,
     /// Stored data is damaged.
     DataLoss,
+    /// It isn't built.
+    Unimplemented,
 }
 
 /// One thing that is wrong with a request.
@@ -56,6 +58,12 @@ pub struct WriteOutcome {
 /// An error of the engine.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum EngineError {
+    /// Something that isn't built yet.
+    #[error("{what}")]
+    NotThere {
+        /// What, and what to do instead.
+        what: String,
+    },
     /// Somebody else changed the record of a split at the same time.
     #[error("the split is being changed by somebody else; try again: {reason}")]
     SplitBusy {
@@ -156,6 +164,7 @@ impl EngineError {
             EngineError::Overloaded { .. } | EngineError::Slice(_) => ErrorKind::ResourceExhausted,
             EngineError::Contended { .. } | EngineError::SplitBusy { .. } => ErrorKind::Aborted,
             EngineError::NotServing { .. } => ErrorKind::Unavailable,
+            EngineError::NotThere { .. } => ErrorKind::Unimplemented,
             EngineError::Store(error) => match error.kind() {
                 StoreErrorKind::Retry | StoreErrorKind::Unknown | StoreErrorKind::NoSuchTable => ErrorKind::Unavailable,
                 StoreErrorKind::Refused => ErrorKind::FailedPrecondition,

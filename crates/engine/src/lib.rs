@@ -6,6 +6,7 @@
 //! | [`engine`] | [`Engine`]: start, shut down, and everything a server calls |
 //! | [`namespace`] | [`NamespaceRecord`]: what is stored of a namespace; [`Backfill`] windows |
 //! | `registry` | the namespaces that this server knows; changes by compare-and-set; refresh |
+//! | `heartbeat` | servers compare their clocks; one that is off takes no writes and uses no splits |
 //! | `lifecycle` | makes slices ahead of time, closes and drops old ones, ends backfill windows |
 //! | [`write`](mod@write) | check everything, then store; the queue of unsynced writes |
 //! | [`read`](mod@read) | slices → groups of partitions → records → a page and its token |
@@ -16,6 +17,7 @@
 
 pub mod engine;
 pub mod error;
+mod heartbeat;
 mod lifecycle;
 pub mod metrics;
 pub mod namespace;
@@ -28,8 +30,11 @@ pub mod write;
 pub use engine::{Engine, EngineOptions};
 pub use error::{EngineError, ErrorKind, Violation, WriteOutcome};
 pub use namespace::{Backfill, BackfillState, ModeChange, NamespaceRecord, SplitUse};
-pub use read::bulk::BulkRead;
-pub use read::{Filter, Page, Partial, PartialReason, ReadRequest};
+pub use read::{
+    Filter, Page, Partial, PartialReason, Query, ReadRequest,
+    bulk::BulkRead,
+    search::{SearchPage, SearchRequest},
+};
 pub use splits::{
     SplitOptions,
     admin::{SplitSelection, Verified},

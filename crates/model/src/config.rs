@@ -283,9 +283,9 @@ impl NamespaceConfig {
         check.range("write_limits.max_items_per_event", writes.max_items_per_event, 1, 100_000);
         check.range("write_limits.max_item_bytes", writes.max_item_bytes, 1, writes.max_request_bytes);
         check.range("write_limits.max_id_bytes", writes.max_id_bytes, 16, crate::ids::MAX_ID_BYTES as u32);
-        check.range("split.threshold_bytes", self.split.threshold_bytes, 64 * 1024, 1 << 40);
-        check.range("split.target_piece_bytes", self.split.target_piece_bytes, 16 * 1024, self.split.threshold_bytes);
-        check.range("split.block_bytes", self.split.block_bytes, 1024, 1 << 20);
+        check.range("split.threshold_bytes", self.split.threshold_bytes, 4 * 1024, 1 << 40);
+        check.range("split.target_piece_bytes", self.split.target_piece_bytes, 1024, self.split.threshold_bytes);
+        check.range("split.block_bytes", self.split.block_bytes, 256, 1 << 20);
         check.range("split.compare_percent", self.split.compare_percent, 0, 100);
         check.range("split.promote_comparisons", self.split.promote_comparisons, 1, 1_000_000);
         check.range("split.promote_over", self.split.promote_over, Duration::ZERO, 30 * DAY);

@@ -14,12 +14,15 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tokio::task::{AbortHandle, JoinHandle};
 
+use crate::pause::Pause;
+
 /// Clock, randomness and task driver of one server. Clones share all three.
 #[derive(Clone)]
 pub struct Env {
     clock: Clock,
     random: Arc<Mutex<ChaCha8Rng>>,
     tasks: Arc<Mutex<Tasks>>,
+    pause: Pause,
 }
 
 #[derive(Clone, Copy)]
@@ -62,7 +65,12 @@ impl Env {
     pub fn system() -> Self {
         let mut seed = [0; 32];
         getrandom::fill(&mut seed).expect("every system that we run on has a random number generator");
-        Env { clock: Clock::System, random: Arc::new(Mutex::new(ChaCha8Rng::from_seed(seed))), tasks: Arc::default() }
+        Env {
+            clock: Clock::System,
+            random: Arc::new(Mutex::new(ChaCha8Rng::from_seed(seed))),
+            tasks: Arc::default(),
+            pause: Pause::default(),
+        }
     }
 
     /// Virtual time that begins at `start`; only inside [`crate::run_simulated`].
@@ -71,6 +79,7 @@ impl Env {
             clock: Clock::Simulated { origin: tokio::time::Instant::now(), start, skew_nanos: 0 },
             random: Arc::new(Mutex::new(ChaCha8Rng::seed_from_u64(seed))),
             tasks: Arc::default(),
+            pause: Pause::default(),
         }
     }
 
@@ -83,7 +92,12 @@ impl Env {
             Clock::Simulated { origin, start, .. } => Clock::Simulated { origin, start, skew_nanos },
         };
         let seed = self.random_u64();
-        Env { clock, random: Arc::new(Mutex::new(ChaCha8Rng::seed_from_u64(seed))), tasks: Arc::default() }
+        Env {
+            clock,
+            random: Arc::new(Mutex::new(ChaCha8Rng::seed_from_u64(seed))),
+            tasks: Arc::default(),
+            pause: Pause::default(),
+        }
     }
 
     /// What the wall clock shows.
@@ -124,7 +138,10 @@ impl Env {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let handle = tokio::spawn(future);
+        let handle = match self.clock {
+            Clock::System => tokio::spawn(future),
+            Clock::Simulated { .. } => tokio::spawn(self.pause.over(future)),
+        };
         let mut tasks = locked(&self.tasks);
         if tasks.ended {
             handle.abort();
@@ -159,6 +176,22 @@ impl Env {
         let mut tasks = locked(&self.tasks);
         tasks.ended = true;
         tasks.running.drain(..).for_each(|task| task.abort());
+    }
+
+    /// Stops every task of this simulated server, those that run now from their next wait on, as a suspended process stops;
+    /// clocks go on. Does nothing outside of a simulation.
+    pub fn pause(&self, duration: Duration) {
+        if matches!(self.clock, Clock::Simulated { .. }) {
+            self.pause.begin(duration);
+        }
+    }
+
+    /// Whether [`Env::pause`] held at any time since this moment of the monotonic clock.
+    pub fn was_paused_since(&self, moment: Duration) -> bool {
+        match self.clock {
+            Clock::System => false,
+            Clock::Simulated { origin, .. } => self.pause.until() > Some(origin + moment),
+        }
     }
 
     /// Whether [`Env::kill`] was called.

@@ -5,9 +5,11 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`env`](mod@env) | [`Env`]: the clock, the generator and the task driver of one server |
+//! | `pause` | stops the tasks of one simulated server for a while |
 //! | [`simulated`] | runs a future on virtual time, the same way for the same seed |
 
 pub mod env;
+mod pause;
 pub mod simulated;
 
 pub use env::{Elapsed, Env, Task};

@@ -46,6 +46,13 @@ impl Failure {
         EngineError::invalid(field, reason).into()
     }
 
+    /// Something that isn't there: its type and name.
+    pub(crate) fn not_found(reason: &'static str, kind: &'static str, name: String, message: String) -> Failure {
+        let mut failure = Failure::new(Code::NotFound, reason, message);
+        failure.details.resource = Some((kind, name));
+        failure
+    }
+
     /// Too much at once, by a limit of the server.
     pub(crate) fn overloaded(message: impl Into<String>) -> Failure {
         let mut failure = Failure::new(Code::ResourceExhausted, "OVERLOADED", message);
@@ -83,7 +90,9 @@ impl From<EngineError> for Failure {
             | EngineError::Overloaded { .. }
             | EngineError::Slice(_)
             | EngineError::Contended { .. }
+            | EngineError::SplitBusy { .. }
             | EngineError::NotServing { .. }
+            | EngineError::NotThere { .. }
             | EngineError::Store(_) => {}
         }
         failure
@@ -103,6 +112,7 @@ fn code(kind: ErrorKind) -> Code {
         ErrorKind::DeadlineExceeded => Code::DeadlineExceeded,
         ErrorKind::Unavailable => Code::Unavailable,
         ErrorKind::DataLoss => Code::DataLoss,
+        ErrorKind::Unimplemented => Code::Unimplemented,
     }
 }
 
@@ -123,7 +133,9 @@ fn reason(error: &EngineError, kind: ErrorKind) -> &'static str {
         EngineError::Overloaded { .. } => "OVERLOADED",
         EngineError::Slice(_) => "NO_SLICE",
         EngineError::Contended { .. } => "CONTENDED",
+        EngineError::SplitBusy { .. } => "SPLIT_BUSY",
         EngineError::NotServing { .. } => "NOT_SERVING",
+        EngineError::NotThere { .. } => "NOT_BUILT",
         EngineError::Store(_) => match kind {
             ErrorKind::DataLoss => "DATA_DAMAGED",
             ErrorKind::FailedPrecondition => "STORE_REFUSED",
@@ -169,6 +181,7 @@ mod tests {
             EngineError::Overloaded { what: reason.clone() },
             EngineError::Slice(SliceError::TooMany { slices: 400 }),
             EngineError::Contended { name },
+            EngineError::SplitBusy { reason: reason.clone() },
             EngineError::NotServing { reason: reason.clone() },
             EngineError::Store(StoreError::Unavailable { reason: reason.clone() }),
             EngineError::Store(StoreError::Refused { reason: reason.clone() }),
@@ -203,6 +216,7 @@ mod tests {
         RESOURCE_EXHAUSTED 429 OVERLOADED "1"
         RESOURCE_EXHAUSTED 429 NO_SLICE -
         ABORTED 409 CONTENDED -
+        ABORTED 409 SPLIT_BUSY -
         UNAVAILABLE 503 NOT_SERVING "1"
         UNAVAILABLE 503 STORE_UNAVAILABLE "1"
         FAILED_PRECONDITION 400 STORE_REFUSED -

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`config`] | [`Config`]: what a configuration file may say, with its rules |
 //! | [`start`] | [`Server`]: starting, where it listens, stopping without losing anything |
+//! | [`worker`] | [`Worker`]: splits wide partitions on a shared store, and serves nobody |
 //! | `listen`, `tls` | sockets, TLS, connections, and their graceful end |
 //! | `limits` | how many requests are worked on at once; panics become errors |
 //! | `operations` | every rpc once, whoever asks: messages in, messages out |
@@ -24,6 +25,8 @@ mod observe;
 mod operations;
 pub mod start;
 mod tls;
+pub mod worker;
 
 pub use config::{ByteSize, Config, ConfigError, Field, LogFormat, Problem};
 pub use start::{Server, StartError};
+pub use worker::Worker;

@@ -1,5 +1,7 @@
 //! Every rpc once, whoever asks: a message in, a message or a failure out. Both protocols are thin layers over this.
 
+mod splits;
+
 use std::{
     panic::AssertUnwindSafe,
     sync::{
@@ -10,7 +12,7 @@ use std::{
 };
 
 use anabranch_api::v1;
-use anabranch_engine::{Engine, EngineError, ReadRequest, error::bad_namespace_name};
+use anabranch_engine::{Engine, EngineError, NamespaceRecord, error::bad_namespace_name};
 use anabranch_model::{NamespaceConfig, NamespaceName};
 use anabranch_runtime::Env;
 use futures_util::FutureExt;
@@ -23,7 +25,8 @@ use crate::{
         duration,
         events::write_request,
         namespaces::{backfill_message, backfill_request, namespace_message},
-        reads::{read_request, read_response},
+        reads::{FoundPage, read_request},
+        searches::{search_request, search_response},
     },
     failure::Failure,
     limits::Permit,
@@ -36,7 +39,7 @@ const READ_AHEAD: usize = 1;
 /// What a request answers.
 pub(crate) type Answer<T> = Result<T, Failure>;
 /// Pages of a stream.
-pub(crate) type Pages = mpsc::Receiver<Answer<v1::ReadEventRecordsResponse>>;
+pub(crate) type Pages = mpsc::Receiver<Answer<FoundPage>>;
 
 /// The engine as messages see it.
 pub(crate) struct Operations {
@@ -81,16 +84,22 @@ impl Operations {
         &self,
         message: v1::ReadEventRecordsRequest,
         timeout: Option<Duration>,
-    ) -> Answer<v1::ReadEventRecordsResponse> {
-        self.page(read_request(message, timeout)?).await
+    ) -> Answer<FoundPage> {
+        let begun = self.env.monotonic();
+        let (namespace, series) = (message.namespace.clone(), message.time_series_id.clone());
+        let page = self.engine.read(read_request(message, timeout)?).await?;
+        Ok(FoundPage { page, namespace, series, took: self.env.monotonic().saturating_sub(begun) })
     }
 
-    async fn page(&self, request: ReadRequest) -> Answer<v1::ReadEventRecordsResponse> {
+    pub(crate) async fn search(
+        &self,
+        message: v1::SearchEventRecordsRequest,
+        timeout: Option<Duration>,
+    ) -> Answer<v1::SearchEventRecordsResponse> {
         let begun = self.env.monotonic();
-        let (namespace, series) = (request.namespace.clone(), request.series.clone());
-        let page = self.engine.read(request).await?;
-        let took = self.env.monotonic().saturating_sub(begun);
-        Ok(read_response(page, namespace, &series, took))
+        let namespace = message.namespace.clone();
+        let page = self.engine.search(&search_request(message, timeout)?).await?;
+        Ok(search_response(page, namespace, self.env.monotonic().saturating_sub(begun)))
     }
 
     /// Reads a history page after page, a little ahead of whoever takes them. Ends when nobody does any more.
@@ -124,25 +133,25 @@ impl Operations {
         &self,
         message: v1::ReadEventRecordsRequest,
         timeout: Option<Duration>,
-        sender: &mpsc::Sender<Answer<v1::ReadEventRecordsResponse>>,
+        sender: &mpsc::Sender<Answer<FoundPage>>,
     ) -> Answer<()> {
         let deadline = timeout.map(|timeout| self.env.monotonic() + timeout);
-        let mut request = read_request(message, timeout)?;
-        loop {
-            if let Some(deadline) = deadline {
-                let left = deadline.saturating_sub(self.env.monotonic());
-                if left.is_zero() {
-                    let message = "the time for the stream ran out; go on with the token of the last page";
-                    return Err(Failure::new(Code::DeadlineExceeded, "DEADLINE_EXCEEDED", message));
-                }
-                request.timeout = Some(left);
+        let (namespace, series) = (message.namespace.clone(), message.time_series_id.clone());
+        let mut begun = self.env.monotonic();
+        let mut bulk = self.engine.bulk_read(&read_request(message, timeout)?).await?;
+        while let Some(page) = bulk.next().await {
+            let took = self.env.monotonic().saturating_sub(begun);
+            let page = FoundPage { page: page?, namespace: namespace.clone(), series: series.clone(), took };
+            if sender.send(Ok(page)).await.is_err() {
+                return Ok(()); // nobody listens any more
             }
-            let page = self.page(request.clone()).await?;
-            request.page_token.clone_from(&page.next_page_token);
-            if sender.send(Ok(page)).await.is_err() || request.page_token.is_empty() {
-                return Ok(());
+            begun = self.env.monotonic();
+            if deadline.is_some_and(|deadline| begun >= deadline) {
+                let message = "the time for the stream ran out; go on with the token of the last page";
+                return Err(Failure::new(Code::DeadlineExceeded, "DEADLINE_EXCEEDED", message));
             }
         }
+        Ok(())
     }
 
     pub(crate) async fn create_namespace(&self, message: v1::CreateNamespaceRequest) -> Answer<v1::Namespace> {
@@ -151,18 +160,17 @@ impl Operations {
         let mut config = NamespaceConfig::default();
         patch.apply(&mut config, self.engine.now());
         let record = self.engine.create_namespace(name.clone(), config).await?;
-        Ok(namespace_message(name.into(), &record, self.engine.now()))
+        Ok(self.shown(name.into(), &record))
     }
 
     pub(crate) fn get_namespace(&self, message: v1::GetNamespaceRequest) -> Answer<v1::Namespace> {
         let record = self.engine.namespace(&message.name)?;
-        Ok(namespace_message(message.name, &record, self.engine.now()))
+        Ok(self.shown(message.name, &record))
     }
 
     pub(crate) fn list_namespaces(&self) -> v1::ListNamespacesResponse {
-        let now = self.engine.now();
         let namespaces = self.engine.namespaces().into_iter();
-        let namespaces = namespaces.map(|(name, record)| namespace_message(name.into(), &record, now)).collect();
+        let namespaces = namespaces.map(|(name, record)| self.shown(name.into(), &record)).collect();
         v1::ListNamespacesResponse { namespaces }
     }
 
@@ -170,7 +178,7 @@ impl Operations {
         let patch = ConfigPatch::new(message.config.unwrap_or_default(), &message.clear)?;
         let now = self.engine.now();
         let record = self.engine.update_namespace(&message.name, |config| patch.apply(config, now)).await?;
-        Ok(namespace_message(message.name, &record, self.engine.now()))
+        Ok(self.shown(message.name, &record))
     }
 
     pub(crate) async fn delete_namespace(
@@ -197,6 +205,12 @@ impl Operations {
         let backfills = self.engine.backfills(&message.namespace)?;
         let backfills = backfills.iter().map(|backfill| backfill_message(backfill, now)).collect();
         Ok(v1::ListBackfillsResponse { backfills })
+    }
+
+    /// A namespace as it is now.
+    fn shown(&self, name: String, record: &NamespaceRecord) -> v1::Namespace {
+        let clean = self.engine.clean_comparisons(&name).ok().flatten();
+        namespace_message(name, record, clean, self.engine.now())
     }
 
     fn since(&self, begun: Duration) -> Option<anabranch_api::wkt::Duration> {

@@ -63,6 +63,15 @@ pub enum StartError {
         /// What the system said.
         source: io::Error,
     },
+    /// The store can't be shared, so that nobody but its server can work on it.
+    #[error(
+        "the embedded store in {data} can't be shared: one process holds it. `anabranch serve` splits wide partitions by \
+         itself (`--split-workers N` says how many at once); `anabranch worker` is for servers on a shared store"
+    )]
+    NotShared {
+        /// Where the store lies.
+        data: String,
+    },
     /// TLS can't be offered.
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -174,14 +183,14 @@ impl Server {
     }
 }
 
-async fn bind(setting: &'static str, address: SocketAddr) -> Result<tokio::net::TcpListener, StartError> {
+pub(crate) async fn bind(setting: &'static str, address: SocketAddr) -> Result<tokio::net::TcpListener, StartError> {
     listen::bind(address).await.map_err(|source| match source.kind() {
         io::ErrorKind::AddrInUse => StartError::InUse { setting, address },
         _ => StartError::Bind { setting, address, source },
     })
 }
 
-fn address(listener: &tokio::net::TcpListener) -> Result<SocketAddr, StartError> {
+pub(crate) fn address(listener: &tokio::net::TcpListener) -> Result<SocketAddr, StartError> {
     listener.local_addr().map_err(|error| StartError::Internal(error.to_string()))
 }
 

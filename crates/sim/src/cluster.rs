@@ -33,6 +33,22 @@ pub(crate) async fn supervise(world: Arc<World>, index: usize, dice: Dice) {
     }
 }
 
+/// Lets detections that nobody has acknowledged come again, and stops servers for a while now and then.
+pub(crate) async fn disturb(world: Arc<World>, dice: Dice) {
+    loop {
+        world.env.sleep(dice.millis(1000, 30_000)).await;
+        world.bus.redeliver();
+        let weather = world.sky.weather();
+        if weather.pauses > 0
+            && let Some(server) = world.any_server(&dice)
+        {
+            let pause = dice.millis(100, weather.longest_pause.as_millis() as u64);
+            world.trace.log(&format!("server {}", server.index), format_args!("stands still for {pause:?}"));
+            server.env.pause(pause);
+        }
+    }
+}
+
 /// Crashes the store again and again; it is down for a moment each time.
 pub(crate) async fn crash_store(world: Arc<World>, dice: Dice) {
     while let Some(life) = world.sky.weather().store_life {
@@ -44,6 +60,7 @@ pub(crate) async fn crash_store(world: Arc<World>, dice: Dice) {
         world.trace.log("store", format_args!("crashes"));
         world.store.crash();
         world.oracle().store_crashed();
+        world.witness.store_crashed();
         world.sky.set_store_down(true);
         world.env.sleep(dice.millis(0, 3000)).await;
         world.sky.set_store_down(false);

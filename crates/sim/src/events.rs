@@ -24,9 +24,14 @@ pub(crate) fn draw_event(
     config: &NamespaceConfig,
     now: Timestamp,
     window: Option<Interval>,
+    bounds: &[Timestamp],
     number: u64,
 ) -> Event {
     let time = match window {
+        // Where a segment ends, or right before.
+        Some(_) if !bounds.is_empty() && dice.percent(40) => {
+            Timestamp::from_nanos(dice.pick(bounds).nanos() - i64::from(dice.percent(30)))
+        }
         Some(window) => on_a_bound(dice, config, within(dice, window)),
         None => draw_time(dice, config, now),
     };

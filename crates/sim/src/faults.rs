@@ -22,7 +22,15 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use tokio::sync::Notify;
 
-use crate::{dice::Dice, plan::Weather, plant::Plant, trace::Trace};
+use crate::{
+    dice::Dice,
+    metadata::CompareAndSet,
+    piece_plants::PieceBugs,
+    plan::Weather,
+    plant::Plant,
+    trace::Trace,
+    witness::{Life, Witness},
+};
 
 /// A change that comes late comes within this time.
 pub(crate) const LATEST_CHANGE: Duration = Duration::from_secs(10);
@@ -70,6 +78,9 @@ pub(crate) struct FaultyStore {
     pub(crate) trace: Trace,
     pub(crate) name: String,
     pub(crate) plant: Option<Plant>,
+    pub(crate) life: Life,
+    pub(crate) witness: Arc<Witness>,
+    pub(crate) piece_bugs: PieceBugs,
 }
 
 /// What becomes of one change.
@@ -101,6 +112,7 @@ impl FaultyStore {
         let weather = self.sky.weather();
         self.trace.mark(call.len() as u64);
         self.crash_perhaps(&weather, call).await;
+        self.pause_perhaps(&weather, call).await;
         self.delay(&weather).await;
         if self.sky.is_store_down() || self.dice.chance(weather.unavailable) {
             return Err(unavailable());
@@ -136,10 +148,24 @@ impl FaultyStore {
         }
     }
 
+    /// Now and then the whole server stands still for a while: before its call arrives, or before the answer is taken.
+    async fn pause_perhaps(&self, weather: &Weather, at: &'static str) {
+        // Writes are where it could do most harm.
+        let longest = weather.longest_pause.as_millis() as u64;
+        let (chance, shortest) = if at == "write" { (weather.pauses * 30, longest / 2) } else { (weather.pauses, 100) };
+        if self.dice.chance(chance) {
+            let pause = self.dice.millis(shortest, longest);
+            self.trace.log(&self.name, format_args!("stands still at {at} for {pause:?}"));
+            self.server.pause(pause);
+            self.server.sleep(Duration::from_millis(1)).await;
+        }
+    }
+
     /// The way back with an answer, or without one.
     async fn answer<T>(&self, call: &'static str, result: Result<T, StoreError>) -> Result<T, StoreError> {
         let weather = self.sky.weather();
         self.crash_perhaps(&weather, call).await;
+        self.pause_perhaps(&weather, call).await;
         if self.dice.chance(weather.lost) { Err(unknown()) } else { result }
     }
 
@@ -192,17 +218,25 @@ impl FaultyStore {
     }
 
     async fn write_batches(&self, mut batches: Vec<PartitionBatch>, timeout: Duration) -> Vec<Result<(), StoreError>> {
+        let asked = batches.len();
         if let Some(plant) = self.plant {
             batches.iter_mut().for_each(|batch| plant.alter_batch(batch, &self.dice));
+            batches = self.piece_bugs.alter(plant, batches, &self.dice);
         }
+
         let fates: Vec<Fate> = batches.iter().map(|_| self.fate()).collect();
         let mut now = Vec::new();
         for (batch, fate) in batches.into_iter().zip(&fates) {
             match fate {
                 Fate::Done if self.plant == Some(Plant::LosesWrite) && self.dice.percent(3) => {}
-                Fate::Done | Fate::LostAnswer => now.push(batch),
+                Fate::Done | Fate::LostAnswer if batch.rows.is_empty() => {} // held back on purpose
+                Fate::Done | Fate::LostAnswer => {
+                    self.witness.writes(&batch);
+                    now.push(batch);
+                }
                 Fate::Unavailable | Fate::Lost => {}
                 Fate::Unsynced => {
+                    self.witness.writes(&batch);
                     let _ = self.inner.write(vec![batch], timeout).now_or_never();
                 }
                 Fate::Late(delay) => self.write_later(batch, *delay),
@@ -224,14 +258,18 @@ impl FaultyStore {
             Fate::Unavailable => Err(unavailable()),
             Fate::Lost | Fate::Unsynced | Fate::Late(_) => Err(unknown()),
         };
-        fates.iter().map(answer).collect()
+        let mut answers: Vec<_> = fates.iter().map(answer).collect();
+        answers.truncate(asked);
+        answers
     }
 
     fn write_later(&self, batch: PartitionBatch, delay: Duration) {
         let (world, inner, trace, name) =
             (self.world.clone(), self.inner.clone(), self.trace.clone(), self.name.clone());
+        let witness = self.witness.clone();
         self.world.spawn(async move {
             world.sleep(delay).await;
+            witness.writes(&batch);
             let done = inner.write(vec![batch], Duration::from_secs(10)).await;
             trace.log(&name, format_args!("late write comes through: {}", done.iter().all(Result::is_ok)));
         });
@@ -250,18 +288,12 @@ impl FaultyStore {
 }
 
 /// A change of the shared store that can be made now or later.
-trait AsyncChange<T>: Send + 'static {
+pub(crate) trait AsyncChange<T>: Send + 'static {
     fn run(self, store: Arc<MemoryStore>) -> impl Future<Output = Result<T, StoreError>> + Send;
 }
 
 struct CreateTable(TableName);
 struct DropTable(TableName);
-struct CompareAndSet {
-    key: MetaKey,
-    expected: Option<Version>,
-    value: Option<Bytes>,
-    compares: bool,
-}
 
 impl AsyncChange<()> for CreateTable {
     async fn run(self, store: Arc<MemoryStore>) -> Result<(), StoreError> {
@@ -272,19 +304,6 @@ impl AsyncChange<()> for CreateTable {
 impl AsyncChange<()> for DropTable {
     async fn run(self, store: Arc<MemoryStore>) -> Result<(), StoreError> {
         store.drop_table(&self.0).await
-    }
-}
-
-impl AsyncChange<CasOutcome> for CompareAndSet {
-    async fn run(self, store: Arc<MemoryStore>) -> Result<CasOutcome, StoreError> {
-        let outcome = store.compare_and_set(&self.key, self.expected, self.value.clone()).await?;
-        match outcome {
-            CasOutcome::Conflict(there) if !self.compares => {
-                let version = there.map(|document| document.version);
-                store.compare_and_set(&self.key, version, self.value).await
-            }
-            outcome => Ok(outcome),
-        }
     }
 }
 
@@ -311,8 +330,11 @@ impl Store for FaultyStore {
         if let Err(error) = self.arrive("write", timeout).await {
             return vec![Err(error); batches.len()];
         }
+        let weather = self.sky.weather();
+        self.pause_perhaps(&weather, "write").await;
         let answers = self.write_batches(batches, timeout).await;
-        self.crash_perhaps(&self.sky.weather(), "write").await;
+        self.crash_perhaps(&weather, "write").await;
+        self.pause_perhaps(&weather, "write").await;
         answers
     }
 
@@ -322,7 +344,10 @@ impl Store for FaultyStore {
         if let Some(plant) = self.plant {
             plant.alter_scan(&mut altered, &self.dice);
         }
-        let mut page = self.inner.scan(&altered).await?;
+        let mut page = match self.piece_bugs.recall(self.plant, scan) {
+            Some(page) => page,
+            None => self.inner.scan(&altered).await?,
+        };
         if let Some(plant) = self.plant {
             plant.alter_page(&mut page, &self.dice);
             if plant == Plant::RepeatsRow {
@@ -375,8 +400,24 @@ impl Store for FaultyStore {
         expected: Option<Version>,
         value: Option<Bytes>,
     ) -> Result<CasOutcome, StoreError> {
-        let compares = self.plant != Some(Plant::SetsWithoutComparing) || key.scope != "namespaces";
-        self.change("compare_and_set", CompareAndSet { key: key.clone(), expected, value, compares }).await
+        let change = CompareAndSet {
+            compares: self.plant.is_none_or(|plant| plant.compares(key, value.as_ref())),
+            key: key.clone(),
+            expected,
+            value,
+            witness: self.witness.clone(),
+            life: self.life,
+        };
+        let changed = self.change("compare_and_set", change).await;
+        if self.plant == Some(Plant::ChecksBeforeRows) && changed.is_ok() {
+            let (held, inner, server) = (self.piece_bugs.take_held(), self.inner.clone(), self.server.clone());
+            let delay = self.dice.millis(0, 500);
+            self.server.spawn(async move {
+                server.sleep(delay).await;
+                inner.write(held, LONGEST_HANG).await;
+            });
+        }
+        changed
     }
 
     async fn close(&self) -> Result<(), StoreError> {

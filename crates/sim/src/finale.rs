@@ -14,12 +14,20 @@ use crate::{
     oracle::{SeriesKey, Violation},
     plan::{SERIES, series_id},
     scans::{ScanSpec, scan},
+    split_finale::conclude_splits,
     world::World,
 };
 
 /// Brings the world to rest and looks at all of it.
 pub(crate) async fn conclude(world: &Arc<World>, dice: &Dice) {
     rest(world, dice).await;
+    for namespace in 0..world.plan.namespaces.len() {
+        let verdict = conclude_splits(world, dice, namespace).await;
+        if !world.check("finale", verdict) {
+            return;
+        }
+    }
+    world.oracle().settle_all();
     world.trace.log("finale", format_args!("everything is at rest"));
     for namespace in 0..world.plan.namespaces.len() {
         let verdict = inspect(world, namespace).await;
@@ -50,7 +58,6 @@ async fn rest(world: &Arc<World>, dice: &Dice) {
         world.stop_server(index);
     }
     world.env.sleep(LATEST_CHANGE * 2).await;
-    world.oracle().settle_all();
     for index in 0..world.plan.servers {
         if world.start_server(index, dice, Arc::new(Notify::new())).await.is_none() {
             let what = format!("server {index} does not start though nothing is wrong any more");

@@ -20,7 +20,7 @@ pub(crate) async fn send_invalid(world: &Arc<World>, name: &str, dice: &Dice, na
     let (Some(config), Some(server)) = (config_of(world, dice, namespace), world.any_server(dice)) else { return };
     let count = dice.between(1, 4);
     let events: Vec<Event> =
-        (0..count).map(|_| draw_event(dice, &config, world.env.now(), None, world.number())).collect();
+        (0..count).map(|_| draw_event(dice, &config, world.env.now(), None, &[], world.number())).collect();
     let mut inputs: Vec<EventInput> = events.iter().map(as_input).collect();
     let mut bad = Vec::new();
     for (at, input) in inputs.iter_mut().enumerate() {

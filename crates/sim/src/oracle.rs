@@ -176,7 +176,10 @@ impl Oracle {
                 Outcome::Unknown => {
                     version.possible = true;
                     state.uncertain = true;
-                    state.unsettled_until = state.unsettled_until.max(now.saturating_add(LATEST_CHANGE * 2));
+                    // It may surface in the original when a split is served already, and differ until that is noticed.
+                    let late = now.saturating_add(LATEST_CHANGE * 2);
+                    let until = if state.versions.len() > 1 { Timestamp::LATEST } else { late };
+                    state.unsettled_until = state.unsettled_until.max(until);
                 }
                 Outcome::Queued => {
                     version.possible = true;

@@ -2,8 +2,12 @@
 
 use std::time::Duration;
 
-use anabranch_engine::EngineOptions;
-use anabranch_model::{NamespaceConfig, NamespaceName, PageLimits, Slo, TimeSeriesId, Timestamp, WriteLimits};
+use anabranch_engine::{EngineOptions, SplitOptions};
+use anabranch_model::{
+    NamespaceConfig, NamespaceName, Packing, PageLimits, Slo, SplitSettings, SplitStrategy, TimeSeriesId, Timestamp,
+    WriteLimits,
+};
+use anabranch_split::{RouterOptions, WorkOptions};
 
 use crate::dice::Dice;
 
@@ -48,6 +52,11 @@ pub(crate) struct Weather {
     pub(crate) vain_more: u64,
     /// Of client requests: the answer doesn't arrive.
     pub(crate) unanswered: u64,
+    /// Of calls of the bus.
+    pub(crate) bus: u64,
+    /// The server stands still for a while.
+    pub(crate) pauses: u64,
+    pub(crate) longest_pause: Duration,
     /// How long a server lives at most before it is ended from outside.
     pub(crate) server_life: Duration,
     /// How often the store itself crashes.
@@ -69,6 +78,9 @@ impl Weather {
         short_pages: 0,
         vain_more: 0,
         unanswered: 0,
+        bus: 0,
+        pauses: 0,
+        longest_pause: Duration::ZERO,
         server_life: Duration::from_secs(100_000),
         store_life: None,
     };
@@ -95,6 +107,9 @@ impl Weather {
                 server_crash: dice.pick(&[0, 20, 60]),
                 vain_more: dice.pick(&[0, 2000]),
                 unanswered: dice.pick(&[0, 1000]),
+                bus: dice.pick(&[0, 20_000]),
+                pauses: dice.pick(&[0, 5, 20]),
+                longest_pause: seconds(3, 30),
                 server_life: seconds(30, 300),
                 store_life: dice.percent(60).then(|| seconds(20, 120)),
                 ..mild
@@ -110,6 +125,9 @@ impl Weather {
                 server_crash: dice.pick(&[60, 250]),
                 vain_more: dice.pick(&[0, 5000]),
                 unanswered: dice.pick(&[500, 3000]),
+                bus: dice.pick(&[10_000, 50_000]),
+                pauses: dice.pick(&[0, 10, 30]),
+                longest_pause: seconds(3, 30),
                 server_life: seconds(15, 90),
                 store_life: dice.percent(80).then(|| seconds(8, 60)),
                 ..mild
@@ -169,27 +187,79 @@ fn draw_options(dice: &Dice) -> EngineOptions {
         drain_timeout: Duration::from_secs(30),
         max_reads_in_flight: dice.pick(&[1, 4, 256]),
         max_fan_out: dice.pick(&[1, 2, 8, 64]),
-        ..EngineOptions::default()
+        splits: draw_split_options(dice),
+        bus_capacity: 0, // there is one for all servers
+    }
+}
+
+/// Small steps, so that much can come between them.
+fn draw_split_options(dice: &Dice) -> SplitOptions {
+    let seconds = |of: &[u64]| Duration::from_secs(dice.pick(of));
+    SplitOptions {
+        concurrent: dice.pick(&[1, 2, 3]),
+        bytes_per_second: dice.pick(&[32 << 10, 256 << 10, 64 << 20]),
+        work: WorkOptions {
+            checkpoint_bytes: dice.pick(&[2 << 10, 8 << 10, 32 << 10]),
+            lease: seconds(&[3, 6, 15]),
+            fetch_bytes: dice.pick(&[512, 2 << 10, 8 << 10]),
+            batch_bytes: dice.pick(&[256, 2 << 10, 8 << 10]),
+            call_timeout: dice.millis(500, 5000),
+            max_attempts: dice.pick(&[3, 10, 50]),
+            first_retry: dice.millis(100, 2000),
+            longest_retry: seconds(&[2, 10]),
+        },
+        sweep_interval: dice.millis(2000, 8000),
+        scrub_interval: seconds(&[20, 60, 1000]),
+        extend_interval: seconds(&[5, 20, 60]),
+        max_due: dice.pick(&[2, 1000]),
+        max_doubts: dice.pick(&[2, 64]),
+        router: RouterOptions {
+            believe: dice.millis(0, 1000),
+            max_records: dice.pick(&[2, 1000]),
+            max_pieces: dice.pick(&[5, 10_000]),
+            max_fallbacks: dice.pick(&[2, 10, 1000]),
+            fallback_window: Duration::from_secs(10),
+            rest: seconds(&[2, 20]),
+        },
+    }
+}
+
+fn draw_split_settings(dice: &Dice) -> SplitSettings {
+    SplitSettings {
+        threshold_bytes: dice.pick(&[4 << 10, 4 << 10, 8 << 10]),
+        target_piece_bytes: dice.pick(&[1 << 10, 2 << 10, 4 << 10]),
+        detect: dice.percent(90),
+        strategy: if dice.percent(25) { SplitStrategy::EventBucket } else { SplitStrategy::TimeRange },
+        packing: dice.pick(&[Packing::Rows, Packing::Plain, Packing::Lz4, Packing::Lz4, Packing::Zstd]),
+        block_bytes: dice.pick(&[256, 1 << 10, 4 << 10]),
+        compare_percent: dice.pick(&[0, 30, 100]),
+        promote: dice.percent(70),
+        promote_comparisons: dice.pick(&[1, 5, 50]),
+        promote_over: Duration::from_secs(dice.pick(&[0, 20])),
+        must_pay: dice.percent(20),
     }
 }
 
 /// Settings as small as they may be, so that much happens in minutes. They always obey the rules.
 pub(crate) fn draw_config(dice: &Dice) -> NamespaceConfig {
     let seconds = |of: &[u64]| Duration::from_secs(dice.pick(of));
-    let seconds_per_slice = dice.pick(&[60, 60, 120, 180, 300]);
-    let accept_limit = seconds(&[20, 45, 90, 150]);
+    // Most have long buckets that are sealed soon, so that some partitions become wide.
+    let wide = dice.percent(70);
+    let seconds_per_slice = if wide { dice.pick(&[180, 300, 300, 600]) } else { dice.pick(&[60, 120, 180, 300]) };
+    let accept_limit = if wide { seconds(&[5, 10, 20, 40]) } else { seconds(&[20, 45, 90, 150]) };
     let write_max = Duration::from_millis(dice.pick(&[700, 2500, 4000]));
     let read_max = Duration::from_millis(dice.pick(&[400, 2000, 5000]));
     let seal_margin = write_max + MAX_CLOCK_SKEW + seconds(&[0, 3]);
-    let close_after = dice.percent(60).then(|| accept_limit + seal_margin + seconds(&[0, 0, 10, 40]));
+    let closes = dice.percent(if wide { 30 } else { 60 });
+    let close_after = closes.then(|| accept_limit + seal_margin + seconds(&[0, 0, 10, 40]));
     let gap = read_max.max(write_max) + Duration::from_secs(5);
     let delete_after = close_after.filter(|_| dice.percent(70)).map(|close| close + gap + seconds(&[0, 0, 20]));
     let max_page_bytes = dice.pick(&[1024, 3000, 20_000]);
     let max_page_size = dice.pick(&[3, 20, 100]);
     NamespaceConfig {
         seconds_per_slice,
-        seconds_per_bucket: dice.pick(&[3, 7, 10, 30, 60]),
-        event_buckets: dice.pick(&[1, 1, 2, 3, 5]),
+        seconds_per_bucket: if wide { dice.pick(&[30, 60, 120, 180]) } else { dice.pick(&[3, 7, 10, 30, 60]) },
+        event_buckets: if wide { dice.pick(&[1, 1, 2]) } else { dice.pick(&[1, 1, 2, 3, 5]) },
         accept_limit,
         drift_limit: seconds(&[0, 2, 15, 70]),
         close_after,
@@ -212,6 +282,7 @@ pub(crate) fn draw_config(dice: &Dice) -> NamespaceConfig {
             max_item_bytes: 900,
             max_id_bytes: 32,
         },
+        split: draw_split_settings(dice),
         ..NamespaceConfig::default()
     }
 }

@@ -3,9 +3,14 @@
 use std::time::Duration;
 
 use anabranch_model::Interval;
-use anabranch_store::{PartitionBatch, Scan, ScanPage, ScanSpan};
+use anabranch_split::{State, WideRow};
+use anabranch_store::{MetaKey, PartitionBatch, Scan, ScanPage, ScanSpan};
+use bytes::Bytes;
 
-use crate::dice::Dice;
+use crate::{
+    dice::Dice,
+    metadata::{is_split_record, split_record},
+};
 
 /// A bug that a store, a server or a protocol between them could have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +47,16 @@ pub enum Plant {
     LosesToken,
     /// A scan over all pages serves more than its limit.
     ForgetsTotal,
+    /// Pieces are verified from what was sent to the store, of which the store loses some.
+    VerifiesWrites,
+    /// A row of a piece is written to the next one.
+    MovesRow,
+    /// A split record is changed without a look at who changed it meanwhile.
+    FencesNothing,
+    /// A checkpoint of a split is written without a look at who changed the record meanwhile.
+    WritesCheckpointsPlainly,
+    /// A checkpoint of a split is written before the rows that it tells of.
+    ChecksBeforeRows,
 }
 
 /// Planted bugs show themselves in this share of calls, in 100,000.
@@ -52,6 +67,21 @@ impl Plant {
     pub(crate) fn alter_batch(self, batch: &mut PartitionBatch, dice: &Dice) {
         if self == Plant::DropsRowOfBatch && batch.rows.len() > 1 && dice.chance(OFTEN) {
             batch.rows.pop();
+        }
+    }
+
+    /// Whether a compare-and-set compares.
+    pub(crate) fn compares(self, key: &MetaKey, value: Option<&Bytes>) -> bool {
+        match self {
+            Plant::SetsWithoutComparing => key.scope != "namespaces",
+            Plant::FencesNothing => !is_split_record(key),
+            Plant::WritesCheckpointsPlainly => {
+                let row = split_record(value).filter(|_| is_split_record(key));
+                let working =
+                    |row: &WideRow| matches!(row.state, State::Planning(_) | State::Splitting(_) | State::Verifying(_));
+                !row.is_some_and(|row| working(&row))
+            }
+            _ => true,
         }
     }
 

@@ -1,7 +1,7 @@
 //! Runs one seed from its first moment to its verdict. A panic anywhere inside is a verdict too.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Once},
     time::Duration,
@@ -12,14 +12,16 @@ use anabranch_runtime::{Env, Task, run_simulated};
 
 use crate::{
     admin::administer,
-    cluster::{crash_store, create_namespaces, supervise},
+    cluster::{crash_store, create_namespaces, disturb, supervise},
     dice::Dice,
     finale::conclude,
     oracle::Violation,
     plan::Plan,
     plant::Plant,
     scans::read,
+    splits::steer,
     trace::Trace,
+    witness::Figures,
     world::World,
     writers::write,
 };
@@ -58,6 +60,8 @@ pub struct Report {
     pub trace: Vec<String>,
     /// The first promise that was broken.
     pub violation: Option<Violation>,
+    /// What happened to splits.
+    pub figures: Figures,
 }
 
 thread_local! {
@@ -70,12 +74,13 @@ pub fn run_seed(options: Options) -> Report {
     catch_panics();
     PANIC.with_borrow_mut(|panic| *panic = Some(None));
     let trace: RefCell<Option<Trace>> = RefCell::new(None);
+    let figures = Cell::new(Figures::default());
     let start = Timestamp::from_seconds(1_774_656_000 + (options.seed.wrapping_mul(7919) % 86_400) as i64);
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         run_simulated(options.seed, start, |env| {
             let log = Trace::new(env.clone(), options.kept_lines.max(1));
             *trace.borrow_mut() = Some(log.clone());
-            live(env, start, options, log)
+            live(env, start, options, log, &figures)
         })
     }));
     let panic = PANIC.take().flatten();
@@ -85,11 +90,17 @@ pub fn run_seed(options: Options) -> Report {
         (None, Err(_)) => Some(Violation::new("panic", "a panic without words")),
     };
     let (hash, lines, trace) = trace.take().map_or_else(Default::default, |trace| trace.finish());
-    Report { seed: options.seed, hash, lines, trace, violation }
+    Report { seed: options.seed, hash, lines, trace, violation, figures: figures.get() }
 }
 
 /// The whole life of a world.
-async fn live(env: Env, start: Timestamp, options: Options, trace: Trace) -> Option<Violation> {
+async fn live(
+    env: Env,
+    start: Timestamp,
+    options: Options,
+    trace: Trace,
+    figures: &Cell<Figures>,
+) -> Option<Violation> {
     let dice = Dice::new(&env);
     let plan = Plan::draw(&dice, start);
     trace.log("seed", format_args!("{}: {}", options.seed, plan.describe()));
@@ -100,6 +111,7 @@ async fn live(env: Env, start: Timestamp, options: Options, trace: Trace) -> Opt
     }
     create_namespaces(&world, &dice).await;
     supervisors.push(env.spawn(crash_store(world.clone(), Dice::new(&env))));
+    supervisors.push(env.spawn(disturb(world.clone(), Dice::new(&env))));
     let mut clients: Vec<Task<()>> = Vec::new();
     for at in 0..world.plan.writers {
         clients.push(env.spawn(write(world.clone(), format!("writer {at}"), Dice::new(&env))));
@@ -110,16 +122,19 @@ async fn live(env: Env, start: Timestamp, options: Options, trace: Trace) -> Opt
     for _ in 0..world.plan.admins {
         clients.push(env.spawn(administer(world.clone(), Dice::new(&env))));
     }
+    clients.push(env.spawn(steer(world.clone(), Dice::new(&env))));
 
     let _ = env.timeout(world.plan.length, world.failed.notified()).await;
     world.end();
-    if world.oracle().violation().is_none() {
+    if world.check_witness() && world.oracle().violation().is_none() {
         wait_for(&world, clients).await;
     }
     supervisors.iter().for_each(Task::abort);
-    if world.oracle().violation().is_none() {
+    if world.check_witness() && world.oracle().violation().is_none() {
         conclude(&world, &dice).await;
+        world.check_witness();
     }
+    figures.set(world.witness.figures());
     for index in 0..world.plan.servers {
         world.stop_server(index);
     }

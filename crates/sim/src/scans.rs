@@ -69,6 +69,7 @@ impl ScanSpec {
             total_record_limit: self.total_record_limit,
             page_token: token.to_owned(),
             timeout: asked.timeout,
+            ..ReadRequest::default()
         }
     }
 }
@@ -78,6 +79,10 @@ fn draw_bound(world: &World, dice: &Dice, key: &SeriesKey) -> Timestamp {
     let history = oracle.history(key).filter(|history| !history.is_empty());
     let nth = history.map(|history| (history, dice.below(history.len() as u64) as usize));
     let on_event = nth.and_then(|(history, nth)| history.keys().nth(nth)).map(|position| position.time);
+    let bounds = world.witness.bounds(world.namespace(key.0));
+    if !bounds.is_empty() && dice.percent(20) {
+        return Timestamp::from_nanos(dice.pick(&bounds).nanos() + dice.pick(&[-1, 0, 0, 1]));
+    }
     match (dice.below(4), on_event) {
         (0..3, Some(time)) => Timestamp::from_nanos(time.nanos() + dice.pick(&[-1, 0, 0, 1])),
         _ => world.plan.start.saturating_add(dice.millis(0, world.plan.length.as_millis() as u64)),
@@ -210,6 +215,7 @@ async fn read_page(
     if dice.chance(world.sky.weather().unanswered) {
         return Step::Again; // the answer is lost; the same page can be asked for again
     }
+    let took = if server.env.was_paused_since(begun) { Duration::ZERO } else { took };
     let verdict = judge(world, check, &page, &asked, began, took, (&before, &after), token);
     if !world.check(name, verdict) {
         return Step::Failed;

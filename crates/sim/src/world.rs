@@ -5,6 +5,7 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
+use anabranch_bus::LocalBus;
 use anabranch_engine::{Engine, EngineError, Page, ReadRequest};
 use anabranch_model::{Interval, NamespaceName};
 use anabranch_runtime::{Env, Task};
@@ -12,13 +13,19 @@ use anabranch_store::MemoryStore;
 use tokio::sync::Notify;
 
 use crate::{
+    bus::FaultyBus,
     dice::Dice,
     faults::{FaultyStore, Sky},
     oracle::{Oracle, Violation},
+    piece_plants::PieceBugs,
     plan::{MAX_CLOCK_SKEW, Plan},
     plant::Plant,
     trace::Trace,
+    witness::Witness,
 };
+
+/// Detections on their way at once; few, so that some are dropped.
+const BUS_CAPACITY: usize = 20;
 
 /// Everything that the actors of one seed share.
 pub(crate) struct World {
@@ -29,7 +36,10 @@ pub(crate) struct World {
     pub(crate) trace: Trace,
     pub(crate) plant: Option<Plant>,
     /// Ends the run early when a promise was broken.
-    pub(crate) failed: Notify,
+    pub(crate) failed: Arc<Notify>,
+    pub(crate) witness: Arc<Witness>,
+    pub(crate) bus: Arc<LocalBus>,
+    piece_bugs: PieceBugs,
     oracle: Mutex<Oracle>,
     servers: Vec<Mutex<Slot>>,
     /// Backfill windows that may be open.
@@ -59,7 +69,11 @@ impl World {
         if !plan.ordered_partitions {
             store = store.without_ordered_partitions();
         }
+        let failed = Arc::new(Notify::new());
         Arc::new(World {
+            witness: Arc::new(Witness::new(env.clone(), trace.clone(), failed.clone())),
+            bus: Arc::new(LocalBus::new(BUS_CAPACITY)),
+            piece_bugs: PieceBugs::default(),
             store: Arc::new(store),
             sky: Arc::new(Sky::new(plan.weather)),
             oracle: Mutex::new(Oracle::new(plan.namespaces.iter().map(|(_, config)| config.clone()))),
@@ -67,7 +81,7 @@ impl World {
             windows: Mutex::default(),
             over: AtomicBool::new(false),
             numbers: AtomicU64::new(0),
-            failed: Notify::new(),
+            failed,
             trace,
             plant,
             env,
@@ -88,6 +102,11 @@ impl World {
         self.over.store(true, Ordering::Release);
         self.failed.notify_one();
         false
+    }
+
+    /// Takes over what the witness saw. Says whether all is well.
+    pub(crate) fn check_witness(&self) -> bool {
+        self.check("witness", self.witness.violation().map_or(Ok(()), Err))
     }
 
     /// Clients finish what they are at, and begin nothing new.
@@ -160,8 +179,17 @@ impl World {
             trace: self.trace.clone(),
             name: name.clone(),
             plant: self.plant,
+            life: self.number(),
+            witness: self.witness.clone(),
+            piece_bugs: self.piece_bugs.of_server(),
         });
-        let start = Engine::start(store, env.clone(), self.plan.options.clone());
+        let bus = Arc::new(FaultyBus {
+            inner: self.bus.clone(),
+            world: self.env.clone(),
+            sky: self.sky.clone(),
+            dice: Dice::new(&self.env),
+        });
+        let start = Engine::start_on(store, bus, env.clone(), self.plan.options.clone());
         match env.spawn(start).await {
             Some(Ok(engine)) => {
                 self.trace.log(&name, format_args!("is up, its clock off by {} ms", skew / 1_000_000));
@@ -182,6 +210,7 @@ impl World {
         let slot = std::mem::take(&mut *self.slot(index));
         if let Some(env) = slot.env {
             env.kill();
+            self.bus.redeliver();
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::{
     events::{as_input, draw_event, draw_rewrite},
     invalid::send_invalid,
     oracle::{Outcome, Violation},
+    pieces::namespace_record,
     plan::{MAX_CLOCK_SKEW, draw_series},
     scans::{ScanSpec, scan},
     world::World,
@@ -41,6 +42,12 @@ fn draw_events(world: &World, dice: &Dice, namespace: usize) -> Option<Vec<Event
     let config = config_of(world, dice, namespace)?;
     let count = if dice.percent(50) { 1 } else { dice.between(2, 8) };
     let window = world.window(namespace, dice).filter(|_| dice.percent(25));
+    let bounds = window.map(|window| {
+        let mut bounds = world.witness.bounds(world.namespace(namespace));
+        bounds.retain(|bound| window.contains(*bound));
+        bounds
+    });
+    let bounds = bounds.unwrap_or_default();
     let mut events: Vec<Event> = Vec::new();
     for _ in 0..count {
         let number = world.number();
@@ -48,7 +55,7 @@ fn draw_events(world: &World, dice: &Dice, namespace: usize) -> Option<Vec<Event
             dice.percent(15).then(|| draw_rewrite(dice, &world.oracle(), &(namespace, draw_series(dice)), number));
         let mut event = match again.flatten() {
             Some(event) => event,
-            None => draw_event(dice, &config, world.env.now(), window, number),
+            None => draw_event(dice, &config, world.env.now(), window, &bounds, number),
         };
         // Some share an instant, some a whole history.
         if let Some(last) = events.last() {
@@ -102,13 +109,19 @@ async fn send_sync(world: &Arc<World>, name: &str, dice: &Dice, namespace: usize
             Some(Err(_)) => Outcome::NotStored,
         };
         let now = world.env.now();
+        let acknowledged: Vec<Event> =
+            (0..events.len()).filter(|at| outcome(*at) == Outcome::Acknowledged).map(|at| events[at].clone()).collect();
         world.oracle().end(entered, now, outcome);
         let what = crate::trace::words(answer.as_ref());
         world.trace.log(name, format_args!("writes {} at {}, try {attempt}: {what}", shown(&events), server.index));
         let allowed = timeout.unwrap_or(Duration::from_secs(4)) + Duration::from_millis(100);
-        if answer.is_some() && took > allowed {
+        if answer.is_some() && took > allowed && !server.env.was_paused_since(begun) {
             let what = format!("a write took {took:?}, more than the {allowed:?} it was given: {what}");
             world.check(name, Err(Violation::new("deadline", what)));
+        }
+        let verdict = check_unsealed(world, namespace, &acknowledged).await;
+        if !world.check(name, verdict) {
+            return;
         }
         let refused = matches!(answer, Some(Err(EngineError::Refused(_))));
         // Settings may have changed meanwhile.
@@ -129,6 +142,20 @@ async fn send_sync(world: &Arc<World>, name: &str, dice: &Dice, namespace: usize
             return;
         }
         world.env.sleep(dice.millis(0, 800)).await;
+    }
+}
+
+/// S3: what has just been acknowledged lies in time that isn't sealed, or in a window.
+async fn check_unsealed(world: &World, namespace: usize, events: &[Event]) -> Result<(), Violation> {
+    let Some(record) = namespace_record(&world.store, world.namespace(namespace)).await? else { return Ok(()) };
+    let windowed = |event: &Event| record.backfills.iter().any(|window| window.interval.contains(event.position.time));
+    let sealed = |event: &&Event| event.position.time < record.sealed_until && !windowed(event);
+    match events.iter().find(sealed) {
+        Some(event) => {
+            let (time, sealed) = (event.position.time, record.sealed_until);
+            Err(Violation::new("S3", format!("{time} is acknowledged, though all before {sealed} is sealed")))
+        }
+        None => Ok(()),
     }
 }
 

@@ -258,12 +258,6 @@ impl Ground {
         let mut end = self.interval.end;
         for (at, segment) in self.served.segments().rev() {
             let above = Interval::new(segment.span.end, end);
-            #[cfg(feature = "plant")]
-            let above = if crate::plant::is_planted(crate::plant::Bug::LosesWatermark) {
-                Interval::new(segment.span.end.saturating_add(std::time::Duration::from_nanos(1)), end)
-            } else {
-                above
-            };
             if !above.is_empty() {
                 parts.push_back(Part::Original(above.intersect(&self.interval)));
             }

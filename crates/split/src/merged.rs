@@ -65,8 +65,8 @@ impl MergedReader {
     /// A row comes out only when every piece has shown its next one or its end.
     pub(crate) async fn fetch(&mut self, limits: ReadLimits) -> Result<(), StoreError> {
         let share = ReadLimits {
-            rows: limits.rows / self.pieces.len().max(1) + 16,
-            bytes: limits.bytes / self.pieces.len().max(1) + (16 << 10),
+            rows: (limits.rows / self.pieces.len().max(1)).saturating_add(16),
+            bytes: (limits.bytes / self.pieces.len().max(1)).saturating_add(16 << 10),
             ..limits
         };
         let silent = self.pieces.iter_mut().filter(|piece| piece.reader.fetched() == 0);

@@ -8,8 +8,8 @@ use std::cell::Cell;
 pub enum Bug {
     /// A piece may end in the middle of an event.
     CutsInsideEvent,
-    /// The first instant behind a segment is read neither from pieces nor from the original.
-    LosesWatermark,
+    /// A segment ends one instant later than time is sealed.
+    PlansPastTheSeal,
     /// A filter that was built once is believed for ever.
     KeepsOldFilter,
     /// A fallback begins where the piece began, not behind the last row that was taken.

@@ -99,10 +99,7 @@ mod tests {
         let series = TimeSeriesId::new("s").unwrap();
         let rows: Vec<Row> = (0..3000i64)
             .map(|at| Row {
-                position: Position {
-                    time: Timestamp::from_nanos(-at),
-                    id: EventId::new(format!("e{at}")).unwrap(),
-                },
+                position: Position { time: Timestamp::from_nanos(-at), id: EventId::new(format!("e{at}")).unwrap() },
                 item: Item { key: EventItemKey::new("k").unwrap(), value: Bytes::from(vec![1; 100]), metadata: None },
             })
             .collect();

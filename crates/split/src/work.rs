@@ -98,6 +98,12 @@ impl Work {
         &self.records
     }
 
+    /// Whether a step that was begun then should end at its next checkpoint, however few bytes it has done: a slow pace must not
+    /// let the lease run out between two checkpoints, or workers take the record from each other for ever (S5).
+    pub(crate) fn is_lease_due(&self, begun: Duration) -> bool {
+        self.env.monotonic().saturating_sub(begun) >= self.options.lease / 3
+    }
+
     /// The next state of a record, with the lease renewed.
     pub(crate) async fn step(&self, loaded: &Loaded, state: State) -> Result<Loaded, SplitError> {
         self.step_with(loaded, |row| row.state = state).await

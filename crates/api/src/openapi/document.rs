@@ -81,7 +81,8 @@ fn parameters(route: &Route, request: &Message, path_fields: &[(&str, &str)]) ->
     for (parameter, field_name) in path_fields {
         let field = request.fields.iter().find(|field| field.proto_name == *field_name);
         let doc = field.map(|field| field.doc.as_str()).unwrap_or_default();
-        let parameter = json!({"name": parameter, "in": "path", "required": true, "schema": {"type": "string"}});
+        let kind = field.map_or_else(|| json!({"type": "string"}), schema::of_field);
+        let parameter = json!({"name": parameter, "in": "path", "required": true, "schema": kind});
         parameters.push(described(parameter, doc));
     }
     if !route.verb.has_body() {

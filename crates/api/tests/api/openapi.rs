@@ -125,9 +125,19 @@ fn the_routes_are_these() {
     /v1/namespaces/{namespace}/backfills post: Opens a window of time in which events older than `accept_limit` are accepted
     /v1/namespaces/{namespace}/backfills/{id}:close post: Ends a window before it expires
     /v1/namespaces/{namespace}/events:read post: Reads one page of one history
+    /v1/namespaces/{namespace}/events:search post: Looks through the histories of named series, one after the other, for records that fulfil a query
     /v1/namespaces/{namespace}/events:stream post: Reads a history page after page, as one stream
     /v1/namespaces/{namespace}/events:write post: Queues events to be written soon
     /v1/namespaces/{namespace}/events:writeSync post: Writes events
+    /v1/namespaces/{namespace}/splits get: Shows splits of a namespace, newest slices first, without their pieces
+    /v1/namespaces/{namespace}/splits/{timeSlice}/{timeSeriesId}/{timeBucket}/{eventBucket} get: Shows the split of one partition, with its pieces
+    /v1/namespaces/{namespace}/splits:abandon post: Gives splits up
+    /v1/namespaces/{namespace}/splits:differences get: Shows the latest differences that were found between splits and originals
+    /v1/namespaces/{namespace}/splits:request post: Asks that partitions be looked at, wide or not
+    /v1/namespaces/{namespace}/splits:retry post: Lets splits that failed, are parked, were too small or are set aside begin again at once
+    /v1/namespaces/{namespace}/splits:setReadMode post: Sets how far reads of a namespace trust splits
+    /v1/namespaces/{namespace}/splits:verify post: Compares splits with their originals now, whole
+    /v1/tasks get: Shows what the background tasks of this server do
     ");
 }
 

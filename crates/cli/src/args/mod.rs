@@ -4,9 +4,11 @@ mod backfill;
 mod import;
 mod local;
 mod namespace;
+mod plan;
 mod read;
 mod serve;
 mod settings;
+mod split;
 mod write;
 
 use std::{path::PathBuf, time::Duration};
@@ -17,12 +19,14 @@ pub(crate) use backfill::{BackfillCommand, OpenArgs};
 pub(crate) use import::{FileFormat, ImportArgs};
 pub(crate) use local::{CompletionsArgs, ConfigArgs, DoctorArgs};
 pub(crate) use namespace::{DeleteArgs, NamespaceCommand, UpdateArgs};
+pub(crate) use plan::PlanArgs;
 pub(crate) use read::ReadArgs;
-pub(crate) use serve::{ServeArgs, ServerFlags};
+pub(crate) use serve::{ServeArgs, ServerFlags, WorkerArgs};
 pub(crate) use settings::{BlockArgs, SettingArgs};
+pub(crate) use split::{ListArgs, ModeArgs, ShowArgs, SplitCommand, WhichArgs};
 pub(crate) use write::{BatchArgs, FlagItem, ValueSource, WriteArgs};
 
-use crate::{output::Format, times};
+use crate::times;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -36,18 +40,25 @@ Exit codes:
   0  done
   1  failed
   2  the command line is wrong
-  3  not found: a namespace, a backfill window, a file
+  3  not found: a namespace, a backfill window, a split, a file
   4  the input is wrong: refused by the server, or a file that can't be understood
   5  no answer from the server, or not in time; trying again may help
 
 Environment:
   ANABRANCH_SERVER      what --server says
   ANABRANCH_TLS_CA      what --tls-ca says
-  ANABRANCH_CONFIG      what --config says (serve, doctor, config)
+  ANABRANCH_CONFIG      what --config says (serve, worker, doctor, config)
   ANABRANCH_<SETTING>   settings of the server; `anabranch config` lists them
   NO_COLOR              no colours
 
 Each command has its own --help, with examples.";
+
+const TASKS_EXAMPLES: &str = "\
+Examples:
+  anabranch tasks
+  anabranch tasks --output json
+
+When each last ran, what it did, and what failed. They are those of the one server that is asked.";
 
 /// A store for time-series events: every series has a history, read latest first.
 #[derive(Debug, Parser)]
@@ -71,15 +82,26 @@ pub(crate) struct Global {
     /// Certificates to trust for an https:// server (PEM)
     #[arg(long, global = true, value_name = "FILE", env = "ANABRANCH_TLS_CA", hide_env = true)]
     pub(crate) tls_ca: Option<PathBuf>,
-    /// How to print answers: `table` for people, `json` and `jsonl` for programs
+    /// How to print answers: `table` for people, `json` and `jsonl` for programs; `toml` for plans
     #[arg(long, short, global = true, value_name = "FORMAT", default_value = "table", hide_possible_values = true)]
-    pub(crate) output: Format,
+    pub(crate) output: OutputChoice,
     /// When to use colours: `auto` (on a terminal), `always` or `never`
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
     pub(crate) color: ColorChoice,
     /// How long one request may take
     #[arg(long, global = true, value_name = "TIME", default_value = "30s", value_parser = times::parse_duration)]
     pub(crate) timeout: Duration,
+}
+
+/// How to print answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OutputChoice {
+    #[value(alias = "text")]
+    Table,
+    Json,
+    Jsonl,
+    /// Only for plans, which are files to be edited.
+    Toml,
 }
 
 /// When to use colours.
@@ -98,6 +120,8 @@ pub(crate) enum Command {
     /// Create, list, show, change and delete namespaces
     #[command(subcommand, visible_alias = "ns")]
     Namespace(NamespaceCommand),
+    /// Work out the settings of a namespace from what is known of its workload
+    Plan(Box<PlanArgs>),
     /// Write one event, or many from JSON lines
     Write(Box<WriteArgs>),
     /// Read a history, latest first
@@ -107,6 +131,14 @@ pub(crate) enum Command {
     /// Open, close and list windows for old events
     #[command(subcommand)]
     Backfill(BackfillCommand),
+    /// Show, request, retry, give up and verify splits; set how far reads trust them
+    #[command(subcommand)]
+    Split(SplitCommand),
+    /// Show what the background tasks of a server do
+    #[command(after_help = TASKS_EXAMPLES)]
+    Tasks,
+    /// Split wide partitions on a shared store, and serve nobody
+    Worker(WorkerArgs),
     /// Check the data directory and the configuration
     Doctor(DoctorArgs),
     /// Print the server's configuration, and where each value came from

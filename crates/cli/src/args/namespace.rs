@@ -1,5 +1,7 @@
 //! `anabranch namespace`.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
 
 use super::settings::{BlockArgs, SettingArgs};
@@ -8,6 +10,7 @@ const EXAMPLES: &str = "\
 Examples:
   anabranch namespace create plays
   anabranch namespace create plays --delete-after 90d --seconds-per-slice 1d --seconds-per-bucket 6h
+  anabranch namespace create plays --plan plan.toml
   anabranch namespace show plays
   anabranch namespace update plays --accept-limit 48h
   anabranch namespace delete plays";
@@ -47,6 +50,9 @@ pub(crate) enum NamespaceCommand {
 pub(crate) struct CreateArgs {
     /// Its name: a-z, 0-9 and _, beginning with a letter
     pub(crate) name: String,
+    /// Take the settings of a plan, or plan for a description (`anabranch plan --help`); other flags win
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plan: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) settings: SettingArgs,
 }

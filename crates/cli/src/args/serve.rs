@@ -14,12 +14,59 @@ Examples:
 Settings come from defaults, then the file, then the environment, then flags; `anabranch config` shows the result. \
 SIGINT and SIGTERM stop the server after it has finished its requests; a second one ends it at once.";
 
+const WORKER_EXAMPLES: &str = "\
+Examples:
+  anabranch worker --http 127.0.0.1:7501 --split-workers 4
+
+Runs the workers of `anabranch serve` without its listeners for reads and writes, on a store that several processes share; \
+/healthz, /readyz, /metrics and /v1/tasks are served over HTTP. The embedded store can't be shared: there `anabranch serve` \
+runs the workers itself, and this command is refused. Several workers never do the same work twice.";
+
 /// Run a server on a data directory
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) server: ServerFlags,
+}
+
+/// Split wide partitions on a shared store, and serve nobody
+#[derive(Clone, Debug, Args)]
+#[command(after_help = WORKER_EXAMPLES)]
+pub(crate) struct WorkerArgs {
+    /// Settings (TOML) [default: ./anabranch.toml if it is there]
+    #[arg(long, value_name = "FILE", env = "ANABRANCH_CONFIG", hide_env = true)]
+    config: Option<PathBuf>,
+    /// Address for health and metrics over HTTP; port 0 takes any free one
+    #[arg(long, value_name = "ADDRESS")]
+    http: Option<String>,
+    /// Listen on other addresses than this machine's own, without authentication
+    #[arg(long)]
+    insecure: bool,
+    /// Splits that are worked on at once
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    split_workers: Option<u32>,
+    /// How log lines look, `text` or `json`; they go to stderr
+    #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
+    log_format: Option<LogFormat>,
+    /// What is logged: error, warn, info, debug, trace, or a filter such as `info,anabranch_engine=debug`
+    #[arg(long, value_name = "LEVEL")]
+    log_level: Option<String>,
+}
+
+impl WorkerArgs {
+    /// The same flags as a server has them.
+    pub(crate) fn flags(&self) -> ServerFlags {
+        ServerFlags {
+            config: self.config.clone(),
+            http: self.http.clone(),
+            insecure: self.insecure,
+            split_workers: self.split_workers.map(|workers| workers as usize),
+            log_format: self.log_format,
+            log_level: self.log_level.clone(),
+            ..ServerFlags::default()
+        }
+    }
 }
 
 /// Flags that say the same as settings of the server.
@@ -46,6 +93,9 @@ pub(crate) struct ServerFlags {
     /// Private key for TLS (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
+    /// Splits of wide partitions that are worked on at once; 0 leaves them to others
+    #[arg(long, value_name = "N")]
+    pub(crate) split_workers: Option<usize>,
     /// How log lines look, `text` or `json`; they go to stderr
     #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
     pub(crate) log_format: Option<LogFormat>,
@@ -76,6 +126,7 @@ impl ServerFlags {
             ("listen.insecure", "--insecure", self.insecure.then(|| "true".to_owned())),
             ("listen.tls_certificate", "--tls-cert", path(&self.tls_cert)),
             ("listen.tls_key", "--tls-key", path(&self.tls_key)),
+            ("splits.workers", "--split-workers", self.split_workers.map(|workers| workers.to_string())),
             ("log.format", "--log-format", format),
             ("log.level", "--log-level", self.log_level.clone()),
         ];

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use anabranch_api::{
-    v1::{NamespaceConfig, PageLimits, Slo, SplitSettings, WriteLimits},
+    v1::{NamespaceConfig, PageLimits, Slo, SplitSettings, WriteLimits, split_settings},
     wkt,
 };
+use anabranch_model::{Packing, SplitStrategy};
+use anabranch_provision::Settings;
 use clap::Args;
 
 use crate::times::{parse_bytes, parse_duration, parse_seconds};
@@ -89,6 +91,38 @@ pub(crate) struct SettingArgs {
     /// The size that pieces of a wide partition should have [default: 4MiB]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     split_target_piece_bytes: Option<u64>,
+    /// Whether reads look for wide partitions [default: true]
+    #[arg(long, value_name = "BOOL", hide_possible_values = true)]
+    split_detect: Option<bool>,
+    /// How rows are divided among pieces: `time_range`, or `event_bucket` [default: time_range]
+    #[arg(long, value_name = "STRATEGY")]
+    split_strategy: Option<SplitStrategy>,
+    /// How rows lie in pieces: one by one (`rows`), or in blocks: `plain`, `lz4`, `zstd` [default: lz4]
+    #[arg(long, value_name = "PACKING")]
+    split_packing: Option<Packing>,
+    /// How big a block should be before compression [default: 16KiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_block_bytes)]
+    split_block_bytes: Option<u32>,
+    /// Of how many in a hundred split partitions reads are compared with the original [default: 100]
+    #[arg(long, value_name = "N")]
+    split_compare_percent: Option<u32>,
+    /// Whether the read mode goes from COMPARISON to EXEC by itself [default: true]
+    #[arg(long, value_name = "BOOL", hide_possible_values = true)]
+    split_promote: Option<bool>,
+    /// After so many comparisons without a difference [default: 200]
+    #[arg(long, value_name = "N")]
+    split_promote_comparisons: Option<u32>,
+    /// Over at least this time [default: 10m]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    split_promote_over: Option<Duration>,
+    /// Whether splits that turn out slower than the original are set aside [default: true]
+    #[arg(long, value_name = "BOOL", hide_possible_values = true)]
+    split_must_pay: Option<bool>,
+}
+
+/// For clap: the size of a block.
+fn parse_block_bytes(text: &str) -> Result<u32, String> {
+    u32::try_from(parse_bytes(text)?).map_err(|_| format!("`{text}` is too much for a block"))
 }
 
 /// Series that are refused.
@@ -116,6 +150,27 @@ pub(crate) struct BlockArgs {
 }
 
 impl SettingArgs {
+    /// With the values of a plan where no flag was given.
+    #[must_use]
+    pub(crate) fn or_planned(&self, planned: &Settings) -> Self {
+        SettingArgs {
+            seconds_per_slice: self.seconds_per_slice.or(Some(planned.seconds_per_slice)),
+            seconds_per_bucket: self.seconds_per_bucket.or(Some(planned.seconds_per_bucket)),
+            event_buckets: self.event_buckets.or(Some(planned.event_buckets)),
+            accept_limit: self.accept_limit.or(Some(planned.accept_limit)),
+            close_after: self.close_after.or(planned.close_after),
+            delete_after: self.delete_after.or(planned.delete_after),
+            seal_margin: self.seal_margin.or(Some(planned.seal_margin)),
+            read_slo_target: self.read_slo_target.or(Some(planned.read_target)),
+            read_slo_max: self.read_slo_max.or(Some(planned.read_max)),
+            write_slo_target: self.write_slo_target.or(Some(planned.write_target)),
+            write_slo_max: self.write_slo_max.or(Some(planned.write_max)),
+            split_threshold_bytes: self.split_threshold_bytes.or(Some(planned.split_threshold_bytes)),
+            split_target_piece_bytes: self.split_target_piece_bytes.or(Some(planned.split_target_piece_bytes)),
+            ..self.clone()
+        }
+    }
+
     /// As in a request; `Err` names a length of time that no request can hold.
     pub(crate) fn to_config(&self) -> Result<NamespaceConfig, wkt::DurationError> {
         let length = |value: Option<Duration>| value.map(wkt::Duration::try_from).transpose();
@@ -151,9 +206,34 @@ impl SettingArgs {
             split: some_if_set(SplitSettings {
                 threshold_bytes: self.split_threshold_bytes,
                 target_piece_bytes: self.split_target_piece_bytes,
+                detect: self.split_detect,
+                strategy: self.split_strategy.map(|strategy| strategy_message(strategy).into()),
+                packing: self.split_packing.map(|packing| packing_message(packing).into()),
+                block_bytes: self.split_block_bytes,
+                compare_percent: self.split_compare_percent,
+                promote: self.split_promote,
+                promote_comparisons: self.split_promote_comparisons,
+                promote_over: length(self.split_promote_over)?,
+                must_pay: self.split_must_pay,
             }),
             block_list: Vec::new(),
         })
+    }
+}
+
+fn strategy_message(strategy: SplitStrategy) -> split_settings::Strategy {
+    match strategy {
+        SplitStrategy::TimeRange => split_settings::Strategy::TimeRange,
+        SplitStrategy::EventBucket => split_settings::Strategy::EventBucket,
+    }
+}
+
+fn packing_message(packing: Packing) -> split_settings::Packing {
+    match packing {
+        Packing::Rows => split_settings::Packing::Rows,
+        Packing::Plain => split_settings::Packing::Plain,
+        Packing::Lz4 => split_settings::Packing::Lz4,
+        Packing::Zstd => split_settings::Packing::Zstd,
     }
 }
 
@@ -200,6 +280,15 @@ mod tests {
             ("max_id_bytes", writes.max_id_bytes.to_string()),
             ("split_threshold_bytes", size(config.split.threshold_bytes)),
             ("split_target_piece_bytes", size(config.split.target_piece_bytes)),
+            ("split_detect", config.split.detect.to_string()),
+            ("split_strategy", config.split.strategy.to_string()),
+            ("split_packing", config.split.packing.to_string()),
+            ("split_block_bytes", size(config.split.block_bytes.into())),
+            ("split_compare_percent", config.split.compare_percent.to_string()),
+            ("split_promote", config.split.promote.to_string()),
+            ("split_promote_comparisons", config.split.promote_comparisons.to_string()),
+            ("split_promote_over", show_duration(config.split.promote_over)),
+            ("split_must_pay", config.split.must_pay.to_string()),
         ];
         let command = SettingArgs::augment_args(clap::Command::new("settings"));
         assert_eq!(command.get_arguments().count(), defaults.len());

@@ -38,7 +38,7 @@ pub(crate) async fn run(session: &Session, command: BackfillCommand) -> Outcome 
         BackfillCommand::List { namespace } => {
             let answer = client.list_backfills(ListBackfillsRequest { namespace }).await?;
             let mut out = Out::new();
-            match session.global.output {
+            match session.format {
                 Format::Json => out.json(&answer)?,
                 Format::Jsonl => answer.backfills.iter().try_for_each(|backfill| out.json_line(backfill))?,
                 Format::Table if answer.backfills.is_empty() => out.line("no backfill windows")?,
@@ -122,7 +122,7 @@ pub(crate) fn table(backfills: &[Backfill], indent: usize) -> Table {
 
 fn print_one(session: &Session, backfill: &Backfill) -> Outcome {
     let mut out = Out::new();
-    match session.global.output {
+    match session.format {
         Format::Json => out.json(backfill)?,
         Format::Jsonl => out.json_line(backfill)?,
         Format::Table => {

@@ -35,7 +35,7 @@ fn print(session: &Session, layers: &Layers) -> Outcome {
             "meaning": field.doc,
         }));
     }
-    match session.global.output {
+    match session.format {
         Format::Table => out.text(&table.take_text(session.colors.stdout))?,
         Format::Json => out.json(&documents)?,
         Format::Jsonl => documents.iter().try_for_each(|document| out.json_line(document))?,

@@ -266,7 +266,7 @@ fn check_age(dir: &Path, now: Timestamp, findings: &mut Findings) {
 fn print(session: &Session, findings: &[Finding]) -> Outcome {
     let mut out = Out::new();
     let document = |finding: &Finding| json!({"check": finding.what, "verdict": finding.verdict.word(), "found": finding.found, "advice": finding.advice});
-    match session.global.output {
+    match session.format {
         Format::Json => out.json(&findings.iter().map(document).collect::<Vec<_>>())?,
         Format::Jsonl => findings.iter().try_for_each(|finding| out.json_line(&document(finding)))?,
         Format::Table => {

@@ -7,21 +7,36 @@ mod doctor;
 mod import;
 mod namespace;
 mod namespace_show;
+mod plan;
 mod read;
 mod serve;
+mod split;
+mod tasks;
+mod worker;
 mod write;
 
-use crate::{args::Command, failure::Outcome, session::Session};
+use crate::{
+    args::{Command, OutputChoice},
+    failure::{Failure, Outcome},
+    session::Session,
+};
 
 /// Runs one command.
 pub(crate) async fn run(session: &Session, command: Command) -> Outcome {
+    if session.global.output == OutputChoice::Toml && !matches!(command, Command::Plan(_)) {
+        return Err(Failure::usage("`--output toml` is only for `anabranch plan`"));
+    }
     match command {
         Command::Serve(args) => Box::pin(serve::run(session, &args)).await,
         Command::Namespace(command) => Box::pin(namespace::run(session, command)).await,
+        Command::Plan(args) => plan::run(session, &args),
         Command::Write(args) => Box::pin(write::run(session, &args)).await,
         Command::Read(args) => Box::pin(read::run(session, &args)).await,
         Command::Import(args) => Box::pin(import::run(session, &args)).await,
         Command::Backfill(command) => Box::pin(backfill::run(session, command)).await,
+        Command::Split(command) => Box::pin(split::run(session, command)).await,
+        Command::Tasks => tasks::run(session).await,
+        Command::Worker(args) => Box::pin(worker::run(session, &args)).await,
         Command::Doctor(args) => doctor::run(session, &args),
         Command::Config(args) => config::run(session, &args),
         Command::Completions(args) => completions::run(&args),

@@ -1,6 +1,9 @@
 //! `anabranch namespace`: makes, lists, changes and deletes namespaces.
 
-use std::io::{BufRead, IsTerminal, Write, stderr, stdin};
+use std::{
+    io::{BufRead, IsTerminal, Write, stderr, stdin},
+    path::Path,
+};
 
 use anabranch_api::{
     v1::{
@@ -10,12 +13,14 @@ use anabranch_api::{
     wkt,
 };
 use anabranch_client::Client;
+use anabranch_provision::DEFAULT_SEED;
 
 use super::namespace_show;
 use crate::{
     args::{BlockArgs, DeleteArgs, NamespaceCommand, SettingArgs, UpdateArgs},
     failure::{Failure, Outcome},
     output::{Format, Out, table::Table, text::escaped},
+    planning::{self, Document},
     session::Session,
     times::{show_time, show_wire_duration, to_wire},
 };
@@ -27,7 +32,7 @@ pub(crate) async fn run(session: &Session, command: NamespaceCommand) -> Outcome
     let client = session.connect().await?;
     match command {
         NamespaceCommand::Create(args) => {
-            let config = Some(to_config(&args.settings)?);
+            let config = Some(to_config(&with_plan(args.settings, args.plan.as_deref())?)?);
             let namespace = client.create_namespace(CreateNamespaceRequest { name: args.name, config }).await?;
             print_done(session, "created", &namespace)
         }
@@ -41,7 +46,7 @@ pub(crate) async fn run(session: &Session, command: NamespaceCommand) -> Outcome
             let request = DeleteNamespaceRequest { name: args.name.clone(), confirm: args.name.clone() };
             client.delete_namespace(request).await?;
             let mut out = Out::new();
-            match session.global.output {
+            match session.format {
                 Format::Table => out.line(format!("deleted the namespace `{}`", escaped(&args.name)))?,
                 Format::Json | Format::Jsonl => out.json_line(&serde_json::json!({"deleted": args.name}))?,
             }
@@ -53,7 +58,7 @@ pub(crate) async fn run(session: &Session, command: NamespaceCommand) -> Outcome
 async fn list(session: &Session, client: &Client) -> Outcome {
     let answer = client.list_namespaces(ListNamespacesRequest {}).await?;
     let mut out = Out::new();
-    match session.global.output {
+    match session.format {
         Format::Json => out.json(&answer)?,
         Format::Jsonl => answer.namespaces.iter().try_for_each(|namespace| out.json_line(namespace))?,
         Format::Table if answer.namespaces.is_empty() => {
@@ -97,6 +102,16 @@ async fn update(session: &Session, client: &Client, args: UpdateArgs) -> Outcome
     let request = UpdateNamespaceRequest { name: args.name, config: Some(config), clear };
     let namespace = client.update_namespace(request).await?;
     print_done(session, "updated", &namespace)
+}
+
+/// The settings of a plan, below the flags that were given. A description is planned for first.
+fn with_plan(settings: SettingArgs, file: Option<&Path>) -> Outcome<SettingArgs> {
+    let Some(file) = file else { return Ok(settings) };
+    let planned = match planning::read_document(file)? {
+        Document::Plan { settings, .. } => settings,
+        Document::Description(description) => planning::plan(&description.to_workload()?, DEFAULT_SEED)?.settings,
+    };
+    Ok(settings.or_planned(&planned))
 }
 
 fn to_config(settings: &SettingArgs) -> Outcome<NamespaceConfig> {
@@ -150,7 +165,7 @@ impl BlockArgs {
 
 fn print_done(session: &Session, verb: &str, namespace: &Namespace) -> Outcome {
     let mut out = Out::new();
-    match session.global.output {
+    match session.format {
         Format::Json => out.json(namespace)?,
         Format::Jsonl => out.json_line(namespace)?,
         Format::Table => {

@@ -2,7 +2,7 @@
 
 use anabranch_api::v1::{Namespace, NamespaceConfig};
 
-use super::backfill;
+use super::{backfill, split};
 use crate::{
     failure::Outcome,
     output::{Format, Out, table::Table, text::escaped},
@@ -12,7 +12,7 @@ use crate::{
 
 pub(crate) fn print(session: &Session, namespace: &Namespace) -> Outcome {
     let mut out = Out::new();
-    match session.global.output {
+    match session.format {
         Format::Json => out.json(namespace)?,
         Format::Jsonl => out.json_line(namespace)?,
         Format::Table => print_tables(session, namespace, &mut out)?,
@@ -31,6 +31,7 @@ fn print_tables(session: &Session, namespace: &Namespace, out: &mut Out) -> Outc
         out.line("\nBlocked series")?;
         out.text(&blocked(&config).take_text(colors))?;
     }
+    print_use(session, namespace, out)?;
     out.line(format!("\nSlices ({})", namespace.slices.len()))?;
     let mut slices = slices(namespace);
     if !slices.is_empty() {
@@ -39,6 +40,23 @@ fn print_tables(session: &Session, namespace: &Namespace, out: &mut Out) -> Outc
     if !namespace.backfills.is_empty() {
         out.line("\nBackfill windows")?;
         out.text(&backfill::table(&namespace.backfills, 2).take_text(colors))?;
+    }
+    Ok(())
+}
+
+/// How splits are used, and what is sealed.
+fn print_use(session: &Session, namespace: &Namespace, out: &mut Out) -> Outcome {
+    let Some(splits) = &namespace.splits else { return Ok(()) };
+    out.line("\nSplits")?;
+    let mut facts = Table::new(&["fact", "value"]).indented(2).without_header();
+    let mode = splits.read_mode().as_str_name();
+    facts.row(vec!["read mode".to_owned(), format!("{mode} since {}", show_time(splits.since.as_ref()))]);
+    let sealed = namespace.sealed_until.map_or_else(|| "nothing yet".to_owned(), |until| format!("until {until}"));
+    facts.row(vec!["sealed".to_owned(), sealed]);
+    out.text(&facts.take_text(session.colors.stdout))?;
+    if !splits.history.is_empty() {
+        out.line("\nRead modes")?;
+        out.text(&split::history(splits).take_text(session.colors.stdout))?;
     }
     Ok(())
 }
@@ -63,6 +81,7 @@ fn setting_rows(config: &NamespaceConfig) -> Vec<(&'static str, String)> {
     };
     let count = |value: Option<u32>| value.map_or_else(dash, |count| count.to_string());
     let bytes = |value: Option<u64>| value.map_or_else(dash, show_bytes);
+    let whether = |value: Option<bool>| value.map_or_else(dash, |value| value.to_string());
     let never = |value: Option<_>| value.map_or_else(|| "never".to_owned(), |value| show_wire_duration(Some(&value)));
     let read = config.read_slo.unwrap_or_default();
     let write = config.write_slo.unwrap_or_default();
@@ -95,6 +114,15 @@ fn setting_rows(config: &NamespaceConfig) -> Vec<(&'static str, String)> {
         ("write_limits.max_id_bytes", count(limits.max_id_bytes)),
         ("split.threshold_bytes", bytes(split.threshold_bytes)),
         ("split.target_piece_bytes", bytes(split.target_piece_bytes)),
+        ("split.detect", whether(split.detect)),
+        ("split.strategy", split.strategy.map_or_else(dash, |_| split.strategy().as_str_name().to_ascii_lowercase())),
+        ("split.packing", split.packing.map_or_else(dash, |_| split.packing().as_str_name().to_ascii_lowercase())),
+        ("split.block_bytes", bytes(split.block_bytes.map(u64::from))),
+        ("split.compare_percent", count(split.compare_percent)),
+        ("split.promote", whether(split.promote)),
+        ("split.promote_comparisons", count(split.promote_comparisons)),
+        ("split.promote_over", show_wire_duration(split.promote_over.as_ref())),
+        ("split.must_pay", whether(split.must_pay)),
     ]
 }
 

@@ -24,7 +24,7 @@ use crate::{
 const TABLE_LIMIT: u64 = 100;
 
 pub(crate) async fn run(session: &Session, args: &ReadArgs) -> Outcome {
-    let limit = match session.global.output {
+    let limit = match session.format {
         _ if args.all => None,
         Format::Table => Some(args.limit.unwrap_or(TABLE_LIMIT)),
         Format::Json | Format::Jsonl => args.limit,
@@ -110,7 +110,7 @@ struct Printer {
 impl Printer {
     fn new(session: &Session, full: bool) -> Self {
         Printer {
-            format: session.global.output,
+            format: session.format,
             colors: session.colors.stdout,
             full,
             table: Table::new(&["time", "event id", "items"]),

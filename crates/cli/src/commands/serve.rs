@@ -48,9 +48,9 @@ pub(crate) async fn run(session: &Session, args: &ServeArgs) -> Outcome {
     Ok(())
 }
 
-fn refusal(error: &StartError) -> Failure {
+pub(super) fn refusal(error: &StartError) -> Failure {
     let exit = match error {
-        StartError::Config(_) | StartError::Tls(_) => Exit::Usage,
+        StartError::Config(_) | StartError::Tls(_) | StartError::NotShared { .. } => Exit::Usage,
         _ => Exit::Failure,
     };
     let failure = Failure::new(exit, error.to_string());
@@ -61,7 +61,7 @@ fn refusal(error: &StartError) -> Failure {
     }
 }
 
-fn start_log(session: &Session, config: &Config) -> Outcome {
+pub(super) fn start_log(session: &Session, config: &Config) -> Outcome {
     // Libraries are quieter than we are, unless they are named.
     let level = match config.log.level.contains(['=', ',']) {
         true => config.log.level.clone(),

@@ -42,7 +42,7 @@ async fn write_one(session: &Session, args: &WriteArgs) -> Outcome {
         false => client.write_sync(request).await.map(|_| ())?,
     }
     let mut out = Out::new();
-    match session.global.output {
+    match session.format {
         Format::Table => {
             let verb = if args.queued { "queued" } else { "stored" };
             let time = event.event_time.unwrap_or_default();

@@ -73,7 +73,7 @@ impl Summary {
     pub(crate) fn print(&self, session: &Session) -> Outcome {
         let verb = if self.queued { "queued" } else { "stored" };
         let mut out = Out::new();
-        match session.global.output {
+        match session.format {
             Format::Table => {
                 let rate = (self.events as f64 / self.elapsed.as_secs_f64().max(0.001)) as u64;
                 let (events, elapsed) = (show_count(self.events), show_elapsed(self.elapsed));

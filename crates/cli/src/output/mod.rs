@@ -1,5 +1,6 @@
 //! What commands print: to stdout what was asked for, to stderr what is said about it.
 
+pub(crate) mod bars;
 pub(crate) mod table;
 pub(crate) mod text;
 
@@ -11,7 +12,7 @@ use serde::Serialize;
 use crate::{args::ColorChoice, failure::Failure};
 
 /// How answers are printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     /// For people.
     Table,

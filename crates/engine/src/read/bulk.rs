@@ -252,9 +252,9 @@ async fn read_stretch(
         let token = plan.token(Progress::Time(bound), 0, 0);
         page.next_page_token = Some(token.seal(&engine.token_key));
         // What the retention took lies at the end of the whole, not of this stretch.
-        page.partial = page.partial.filter(|partial| {
-            partial.reason != PartialReason::Retention || plan.order == Order::OldestFirst
-        });
+        page.partial = page
+            .partial
+            .filter(|partial| partial.reason != PartialReason::Retention || plan.order == Order::OldestFirst);
     }
     Ok((page, next))
 }

@@ -7,13 +7,17 @@
 //! | `records` | turns the rows of one partition into whole records |
 //! | `page` | merges, filters and fills the page until a limit or the deadline |
 //! | [`bulk`] | whole histories: pieces in parallel, delivered in order |
+//! | [`condition`] | which records are kept |
+//! | [`search`] | several histories, one after the other |
 //! | `shape` | remembers what partitions of a namespace look like, to fetch no more than is needed |
 
 pub mod bulk;
+pub mod condition;
 mod groups;
 mod page;
 mod records;
 mod request;
+pub mod search;
 mod shape;
 
 use std::time::Duration;
@@ -21,6 +25,7 @@ use std::time::Duration;
 use anabranch_model::{Order, PageToken, Record, Timestamp};
 use bytes::Bytes;
 
+pub use condition::Query;
 pub(crate) use groups::Group;
 pub(crate) use shape::Shapes;
 
@@ -41,6 +46,8 @@ pub struct ReadRequest {
     pub order: Order,
     /// All must match.
     pub filters: Vec<Filter>,
+    /// And this, where it is given.
+    pub query: Option<Query>,
     /// Most records in the page; 0 means the namespace's default.
     pub page_size: u32,
     /// Most bytes in the page; 0 means the namespace's default.
@@ -78,6 +85,8 @@ pub struct Page {
     pub partitions_read: u32,
     /// Bytes taken from the store.
     pub bytes_read: u64,
+    /// Whether it ended because of its bytes.
+    pub(crate) bytes_full: bool,
 }
 
 /// Why a page is short, and how far it is complete.

@@ -140,7 +140,7 @@ impl<'a> Filling<'a> {
             page_bytes: 0,
             reached: Reached::Nothing,
             served: 0,
-            routing: Some(Routing::new(engine, plan.namespace.clone())),
+            routing: Some(Routing::new(engine, plan.namespace.clone(), plan.deadline)),
             carried: plan.partition_bytes,
             group_bytes: 0,
             finished: false,
@@ -248,7 +248,7 @@ impl<'a> Filling<'a> {
         let records = self.plan.records_left.map_or(records, |left| records.min((left - self.served) as usize));
         // One row more than needed tells whether the history goes on.
         let mut rows = (records as f64 * self.rows_per_record).ceil() as usize + 1;
-        if !self.plan.filters.is_empty() {
+        if !self.plan.condition.is_trivial() {
             rows = rows.max(FILTERED_ROWS);
         }
         let bytes = self.plan.page_bytes + LEAST_BYTES;
@@ -285,7 +285,7 @@ impl<'a> Filling<'a> {
     async fn drain_one(&mut self, open: &mut OpenGroup) -> Result<Flow, Stop> {
         loop {
             while let Some(record) = open.readers[0].ready() {
-                let matches = self.plan.filters.iter().all(|filter| filter.matches(&record));
+                let matches = self.plan.condition.matches(&record);
                 let flow = self.take(record, matches, &mut open.originals[0]);
                 if flow != Flow::GoOn {
                     return Ok(flow);
@@ -317,15 +317,15 @@ impl<'a> Filling<'a> {
 
     async fn examine(&mut self, head: Head, reader: &mut RecordReader, original: &mut Original) -> Result<Flow, Stop> {
         let Head { record, first_part } = head;
-        let filters = &self.plan.filters;
-        let matches = if filters.is_empty() {
+        let condition = &self.plan.condition;
+        let matches = if condition.is_trivial() {
             true
         } else if first_part {
-            reader.parts_match(self.fetching, &record.position, filters).await?
+            reader.parts_match(self.fetching, &record.position, condition).await?
         } else if self.is_later_part(&record) {
             true // its first part passed
         } else {
-            filters.iter().all(|filter| filter.matches(&record))
+            condition.matches(&record)
         };
         if !matches {
             reader.skip_parts();
@@ -342,6 +342,7 @@ impl<'a> Filling<'a> {
             return Flow::GoOn;
         }
         if !self.page.records.is_empty() && self.page_bytes + bytes > self.plan.page_bytes {
+            self.page.bytes_full = true;
             return Flow::Overfull;
         }
         self.examined(&record, original);

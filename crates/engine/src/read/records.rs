@@ -8,7 +8,11 @@ use anabranch_runtime::Env;
 use anabranch_split::HistoryReader;
 use anabranch_store::{ErrorKind as StoreErrorKind, ReadLimits, ScanPage, ScanSpan, StoreError};
 
-use crate::{EngineError, metrics::Metrics, read::request::ItemFilter};
+use crate::{
+    EngineError,
+    metrics::Metrics,
+    read::condition::{Condition, ItemFilter},
+};
 
 const RETRIES: u32 = 3;
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
@@ -230,22 +234,27 @@ impl RecordReader {
         Ok(Some(Head { record, first_part: last.is_none() }))
     }
 
-    /// Whether a record that comes in parts passes the filters: looks each wanted item up.
+    /// Whether a record that comes in parts is kept: looks each wanted item up.
     pub(crate) async fn parts_match(
         &mut self,
         fetching: Fetching<'_>,
         position: &Position,
-        filters: &[ItemFilter],
+        condition: &Condition,
     ) -> Result<bool, Stop> {
-        for filter in filters {
+        let mut leaves = Vec::new();
+        condition.leaves(&mut leaves);
+        let mut answers = Vec::with_capacity(leaves.len());
+        for filter in leaves {
             let from = Bound::Included(filter.key.clone());
             let page = self.fetch_event(fetching, position, from, 1, 1).await?;
             let found = page.rows.first().filter(|row| row.item.key == filter.key);
-            if !found.is_some_and(|row| filter.accepts(&row.item.value)) {
-                return Ok(false);
-            }
+            let holds = found.is_some_and(|row| filter.accepts(&row.item.value));
+            answers.push((filter, holds));
         }
-        Ok(true)
+        let known = |filter: &ItemFilter| {
+            answers.iter().any(|(known, holds)| std::ptr::eq::<ItemFilter>(*known, filter) && *holds)
+        };
+        Ok(condition.holds(&mut |filter| known(filter)))
     }
 
     /// Leaves out what is left of the record that is being delivered in parts.

@@ -2,12 +2,16 @@
 
 use std::{sync::Arc, time::Duration};
 
-use anabranch_model::{EventItemKey, IdError, Interval, Order, PageToken, Progress, Record, TimeSeriesId, Timestamp};
+use anabranch_model::{IdError, Interval, Order, PageToken, Progress, TimeSeriesId, Timestamp};
 use anabranch_store::After;
-use bytes::Bytes;
 use xxhash_rust::xxh3::Xxh3Default;
 
-use crate::{EngineError, ErrorKind, ReadRequest, Violation, engine::Engine, registry::Namespace};
+use crate::{
+    EngineError, ErrorKind, ReadRequest, Violation,
+    engine::Engine,
+    read::condition::{self, Condition},
+    registry::Namespace,
+};
 
 /// A checked request: what is left of it to read, and within which limits.
 #[derive(Clone)]
@@ -15,7 +19,7 @@ pub(crate) struct Plan {
     pub(crate) namespace: Arc<Namespace>,
     pub(crate) series: TimeSeriesId,
     pub(crate) order: Order,
-    pub(crate) filters: Vec<ItemFilter>,
+    pub(crate) condition: Condition,
     /// What is left of the interval; the first event in it may have been examined already, see `after`.
     pub(crate) interval: Interval,
     /// Where the page before ended.
@@ -32,24 +36,6 @@ pub(crate) struct Plan {
     /// How long a page may take, and when this one must end, by the monotonic clock.
     pub(crate) time: Duration,
     pub(crate) deadline: Duration,
-}
-
-/// A checked filter.
-#[derive(Clone)]
-pub(crate) struct ItemFilter {
-    pub(crate) key: EventItemKey,
-    pub(crate) value: Option<Bytes>,
-}
-
-impl ItemFilter {
-    pub(crate) fn matches(&self, record: &Record) -> bool {
-        let found = record.items.binary_search_by(|item| item.key.cmp(&self.key));
-        found.is_ok_and(|at| self.accepts(&record.items[at].value))
-    }
-
-    pub(crate) fn accepts(&self, value: &Bytes) -> bool {
-        self.value.as_ref().is_none_or(|wanted| wanted == value)
-    }
 }
 
 impl Plan {
@@ -85,7 +71,7 @@ impl Plan {
         let timeout = request.timeout.map_or(config.read_slo.max, |timeout| timeout.min(config.read_slo.max));
         Ok(Plan {
             order: request.order,
-            filters: checked.filters,
+            condition: checked.condition,
             interval: remaining(open, token.as_ref().map(|token| &token.progress), request.order),
             page_size: page_size as usize,
             page_bytes: page_bytes as usize,
@@ -168,7 +154,7 @@ fn remaining(interval: Interval, progress: Option<&Progress>, order: Order) -> I
 struct Checked {
     series: TimeSeriesId,
     interval: Interval,
-    filters: Vec<ItemFilter>,
+    condition: Condition,
 }
 
 fn check(request: &ReadRequest, max_id_bytes: usize) -> Result<Checked, EngineError> {
@@ -188,15 +174,9 @@ fn check(request: &ReadRequest, max_id_bytes: usize) -> Result<Checked, EngineEr
     {
         refuse("time_interval".to_owned(), format!("the start {start} is after the end {end}"));
     }
-    let mut filters = Vec::with_capacity(request.filters.len());
-    for (at, filter) in request.filters.iter().enumerate() {
-        match EventItemKey::new(filter.key.clone()) {
-            Ok(key) => filters.push(ItemFilter { key, value: filter.value.clone() }),
-            Err(error) => refuse(format!("event_filters[{at}].match_event_item_key"), error.to_string()),
-        }
-    }
+    let condition = Condition::check(&request.filters, request.query.as_ref(), &mut refuse);
     match series {
-        Some(series) if violations.is_empty() => Ok(Checked { series, interval: Interval::new(start, end), filters }),
+        Some(series) if violations.is_empty() => Ok(Checked { series, interval: Interval::new(start, end), condition }),
         _ => Err(EngineError::Refused(violations)),
     }
 }
@@ -219,6 +199,9 @@ fn fingerprint(incarnation: u64, request: &ReadRequest) -> u64 {
         part(filter.key.as_bytes());
         part(&[u8::from(filter.value.is_some())]);
         part(filter.value.as_deref().unwrap_or_default());
+    }
+    if let Some(query) = &request.query {
+        condition::fingerprint(query, &mut hasher);
     }
     hasher.digest()
 }

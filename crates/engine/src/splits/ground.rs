@@ -27,6 +27,12 @@ impl Engine {
         let Some((bucket, sealed_until, as_of)) = self.registry.change(&known.name, seal).await? else {
             return Ok(None);
         };
+        #[cfg(feature = "plant")]
+        let sealed_until = if anabranch_split::plant::is_planted(anabranch_split::plant::Bug::PlansPastTheSeal) {
+            sealed_until.saturating_add(std::time::Duration::from_nanos(1))
+        } else {
+            sealed_until
+        };
         let record = &self.registry.get(partition.namespace.as_str())?.record;
         let settings = record.config_at(now).split;
         let event_buckets = slice(record, partition).map_or(1, |slice| slice.settings.event_buckets);

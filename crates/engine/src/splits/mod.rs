@@ -92,11 +92,13 @@ impl Splits {
         let pace = Arc::new(Pace::new(options.bytes_per_second));
         // Where nobody else can work, whoever worked before a restart is gone: its leases are ours.
         let home = if store.capabilities().shared { format!("{:016x}", env.random_u64()) } else { "local".to_owned() };
-        let worker = |name: String| Work::new(store.clone(), env.clone(), options.work, name, pace.clone());
+        // One name for all workers of a process: its queue sees to it that no two work on one partition, and any of them may go on
+        // with what another had begun.
+        let worker = || Work::new(store.clone(), env.clone(), options.work, home.clone(), pace.clone());
         Splits {
             router: Router::new(records.clone(), env.clone(), options.router),
-            workers: (0..options.concurrent).map(|at| worker(format!("{home}/{at}"))).collect(),
-            scrubber: worker(format!("{home}/scrubber")),
+            workers: (0..options.concurrent).map(|_| worker()).collect(),
+            scrubber: worker(),
             records,
             bus,
             due: DueQueue::new(options.max_due),

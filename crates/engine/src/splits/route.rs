@@ -1,6 +1,6 @@
 //! For one read: which partitions come from pieces, what is compared beside it, and what looks wide.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use anabranch_bus::{Detection, Published};
 use anabranch_model::{Interval, Order, PartitionKey, Position, ReadMode, TableName, Timestamp};
@@ -23,15 +23,19 @@ pub(crate) struct Routing<'a> {
     engine: &'a Engine,
     namespace: Arc<Namespace>,
     mode: ReadMode,
+    /// Of the page, by the monotonic clock.
+    deadline: Duration,
     /// Of the slice that was asked for last.
     filter: Option<(TableName, Option<Arc<SliceFilter>>)>,
     doubted: Vec<DoubtedRead>,
 }
 
 impl<'a> Routing<'a> {
-    pub(crate) fn new(engine: &'a Engine, namespace: Arc<Namespace>) -> Self {
-        let mode = namespace.record.splits.mode;
-        Routing { engine, namespace, mode, filter: None, doubted: Vec::new() }
+    pub(crate) fn new(engine: &'a Engine, namespace: Arc<Namespace>, deadline: Duration) -> Self {
+        // Whoever can't trust its clock can't trust what it holds for sealed.
+        let trusted = engine.heartbeat.check_clock().is_ok();
+        let mode = if trusted { namespace.record.splits.mode } else { ReadMode::Off };
+        Routing { engine, namespace, mode, deadline, filter: None, doubted: Vec::new() }
     }
 
     /// Opens a partition where its rows are to be read from. Says also below which time they come from pieces.
@@ -92,13 +96,16 @@ impl<'a> Routing<'a> {
         } else {
             reopened
         };
-        let route = match splits.router.record(&wide).await {
-            Ok(Some(row)) => Served::of(row, reopened).ok_or("not_usable"),
-            Ok(None) => Err("false_positive"),
-            Err(error) => {
+        // So that the original can still answer when the record doesn't come.
+        let patience = self.deadline.saturating_sub(self.engine.env.monotonic()) / 2;
+        let route = match self.engine.env.timeout(patience, splits.router.record(&wide)).await {
+            Ok(Ok(Some(row))) => Served::of(row, reopened).ok_or("not_usable"),
+            Ok(Ok(None)) => Err("false_positive"),
+            Ok(Err(error)) => {
                 tracing::warn!(partition = ?wide, %error, "a split can't be looked up; the original is read");
                 Err("lookup_failed")
             }
+            Err(_) => Err("lookup_slow"),
         };
         metrics.split_routes.with_label_values(&[route.as_ref().err().unwrap_or(&"split")]).inc();
         route.ok()
@@ -135,7 +142,7 @@ impl<'a> Routing<'a> {
                 doubted.interval = match doubted.order {
                     Order::LatestFirst => doubted.interval.intersect(&Interval::new(position.time, Timestamp::LATEST)),
                     Order::OldestFirst => {
-                        let end = position.time.saturating_add(std::time::Duration::from_nanos(1));
+                        let end = position.time.saturating_add(Duration::from_nanos(1));
                         doubted.interval.intersect(&Interval::new(Timestamp::EARLIEST, end))
                     }
                 };

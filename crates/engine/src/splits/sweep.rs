@@ -2,7 +2,7 @@
 //! grown, what was opened again, what was not looked at for long. Filters are built anew on the way.
 
 use anabranch_model::{Slice, SliceState, Timestamp};
-use anabranch_split::{State, WideRow};
+use anabranch_split::{State, WidePartition, WideRow};
 
 use crate::{
     EngineError, NamespaceRecord,
@@ -30,6 +30,7 @@ impl Engine {
         let snapshot = self.registry.snapshot();
         let mut records = 0;
         let mut states = std::collections::BTreeMap::<&'static str, i64>::new();
+        let mut due = Vec::new();
         for (name, namespace) in snapshot.iter().filter(|(_, namespace)| !namespace.record.deleting) {
             for slice in namespace.record.slices.iter().filter(|slice| slice.state == SliceState::Open) {
                 let found = self.splits.router.rebuild(name, &slice.name()).await?;
@@ -38,19 +39,31 @@ impl Engine {
                     *states.entry(loaded.row.state.name()).or_default() += 1;
                     if let Some(errand) = self.errand(&namespace.record, slice, &loaded.row)
                         && self.splits.options.concurrent > 0
-                        && !self.splits.due.push(loaded.row.partition.clone(), errand)
                     {
-                        self.metrics.split_work_dropped.inc();
+                        due.push((errand, loaded.row.partition.clone()));
                     }
                 }
             }
         }
+        self.queue(due);
         self.splits.router.retain(|table| {
             let namespace = snapshot.get(&table.namespace);
             namespace.is_some_and(|namespace| namespace.record.slices.iter().any(|slice| slice.name() == table.table))
         });
         self.note_gauges(&states);
         Ok(records)
+    }
+
+    /// What is urgent comes first, and nobody is always last: where not all fit, none waits for ever (S5).
+    fn queue(&self, mut due: Vec<(Errand, WidePartition)>) {
+        let first = self.env.random_below(due.len().max(1) as u64) as usize;
+        due.rotate_left(first);
+        due.sort_by_key(|(errand, _)| *errand);
+        for (errand, partition) in due {
+            if !self.splits.due.push(partition, errand) {
+                self.metrics.split_work_dropped.inc();
+            }
+        }
     }
 
     /// What there is to do for a record, if anything.

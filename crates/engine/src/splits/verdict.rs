@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use anabranch_model::{NamespaceName, ReadMode, Row, Timestamp};
-use anabranch_split::{Difference, Doubt, Served, WidePartition};
+use anabranch_split::{Difference, Doubt, Generation, Served, WidePartition, WideRow};
 use anabranch_store::{CasOutcome, MetaKey, StoreError};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use bytes::Bytes;
@@ -91,6 +91,7 @@ impl Engine {
             self.splits.router.forget(&partition);
             return Ok(None); // it isn't served any more
         }
+        let generation = loaded.row.generation;
         // Of what is there now, that which was doubted.
         let least = suspect.doubt.served.segments().map(|(_, segment)| segment.as_of).min().unwrap_or(0);
         let Some(served) = Served::since(Arc::new(loaded.row), least) else { return Ok(None) };
@@ -100,12 +101,13 @@ impl Engine {
             self.metrics.comparisons.with_label_values(&["not_confirmed"]).inc();
             return Ok(None);
         };
-        self.condemn(&partition, &difference, suspect.found_by).await.map(Some)
+        self.condemn(&partition, generation, &difference, suspect.found_by).await.map(Some)
     }
 
     async fn condemn(
         &self,
         partition: &WidePartition,
+        generation: Generation,
         difference: &Difference,
         found_by: FoundBy,
     ) -> Result<KeptDifference, EngineError> {
@@ -132,7 +134,15 @@ impl Engine {
         if !late {
             self.demote(&partition.namespace, &reason).await?;
         }
-        self.splits.records.invalidate(partition, &reason).await?;
+        let invalidate = |row: &mut WideRow| {
+            // Others may have found the same: a generation is given up once.
+            let same = row.generation == generation && !row.served.is_empty();
+            if same {
+                row.invalidate(&reason);
+            }
+            same
+        };
+        self.splits.records.change(partition, invalidate).await?;
         self.splits.router.forget(partition);
         self.splits.payments.forget(partition);
         self.splits.doubts.forget_clean(&partition.namespace);

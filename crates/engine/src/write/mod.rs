@@ -138,6 +138,7 @@ pub(crate) async fn store_events(
     // What was learnt while preparing counts from here on.
     let namespace = engine.registry.get(name.as_str())?;
     engine.registry.check_fresh()?;
+    engine.heartbeat.check_clock()?;
     let checked_at = engine.env.monotonic();
     let now = engine.env.now();
     refuse_outside_window(&namespace.record, &events, now)?;

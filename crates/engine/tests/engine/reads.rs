@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use anabranch_engine::{EngineError, ErrorKind, EventInput, Filter, ItemInput, ReadRequest, TimeInput};
+use anabranch_engine::{
+    EngineError, ErrorKind, EventInput, Filter, ItemInput, Query, ReadRequest, SearchRequest, TimeInput,
+};
 use anabranch_model::{NamespaceConfig, Order, Record, Timestamp, TokenError};
 use anabranch_runtime::run_simulated;
 use anabranch_store::MemoryStore;
@@ -270,4 +272,53 @@ fn reads_and_writes_may_move_between_threads() {
         });
     }
     let _ = check;
+}
+
+fn equals(key: &str, value: &str) -> Query {
+    Query::Item(Filter { key: key.to_owned(), value: Some(value.to_owned().into()) })
+}
+
+#[test]
+fn a_search_finds_in_named_series_what_fulfils_its_query() {
+    run(|world| async move {
+        world.namespace(NamespaceConfig::default()).await;
+        let now = world.now();
+        for series in ["a", "b", "c"] {
+            let of_series = (0..40).map(|at| {
+                let kind = if at % 2 == 0 { "play" } else { "stop" };
+                let place = ["home", "work", "road"][at % 3];
+                event(series, now - at as i64, &format!("{series}{at:02}"), &[("kind", kind), ("place", place)])
+            });
+            world.write(of_series.collect()).await.unwrap();
+        }
+        let query = Query::All(vec![
+            equals("kind", "play"),
+            Query::Any(vec![equals("place", "home"), equals("place", "road")]),
+        ]);
+        let mut request = SearchRequest {
+            namespace: "plays".to_owned(),
+            series: vec!["c".to_owned(), "a".to_owned(), "nobody".to_owned()],
+            query: Some(query),
+            page_size: 5,
+            ..SearchRequest::default()
+        };
+        let mut found = Vec::new();
+        loop {
+            let page = world.engine.search(&request).await.unwrap();
+            assert!(page.records.len() <= 5);
+            found.extend(page.records.into_iter().map(|(series, record)| (series, record.position.id.into_string())));
+            let Some(token) = page.next_page_token else { break };
+            request.page_token = token;
+        }
+        let wanted = |series: &str| {
+            let matching = (0..40).filter(|at| at % 2 == 0 && at % 3 != 1);
+            matching.map(|at| (series.to_owned(), format!("{series}{at:02}"))).collect::<Vec<_>>()
+        };
+        assert_eq!(found, [wanted("c"), wanted("a")].concat());
+        request.page_token = "1.forged".to_owned();
+        assert!(world.engine.search(&request).await.is_err());
+        request.series.clear();
+        let error = world.engine.search(&request).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unimplemented);
+    });
 }

@@ -23,7 +23,7 @@ use anabranch_store::{
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use crate::fixture::{START, World, event, history};
+use crate::fixture::{START, World, event, history, run};
 
 /// The in-memory store behind a slow wire.
 struct Slow {
@@ -220,4 +220,28 @@ fn a_slow_page_moves_on_even_when_a_filter_matches_nothing() {
         assert!(reached.len() > 3, "the store was slow enough for several pages");
         assert!(reached.is_sorted_by(|before, after| before > after), "{reached:?}");
     });
+}
+
+/// A server whose clock is wrong takes no writes and makes no splits; with two servers nobody knows whose is, with three it does.
+#[test]
+fn a_server_whose_clock_is_off_stops_taking_writes() {
+    for (skews, stopped) in [
+        (vec![0, 0, 0], vec![false, false, false]),
+        (vec![0, 0, 3_000_000_000], vec![false, false, true]),
+        (vec![0, -3_000_000_000, 0], vec![false, true, false]),
+        (vec![0, 3_000_000_000], vec![true, true]),
+        (vec![0, 300_000_000], vec![false, false]),
+    ] {
+        run(|world| async move {
+            world.engine.shutdown().await.unwrap();
+            let mut engines = Vec::new();
+            for skew in &skews {
+                let store: Arc<dyn Store> = world.store.clone();
+                engines.push(Engine::start(store, world.env.node(*skew), EngineOptions::default()).await.unwrap());
+            }
+            world.env.sleep(Duration::from_secs(20)).await;
+            let found: Vec<bool> = engines.iter().map(|engine| engine.check_ready().is_err()).collect();
+            assert_eq!(found, stopped, "{skews:?}");
+        });
+    }
 }

@@ -93,7 +93,8 @@ impl World {
 
     fn counted(&self, name: &str, label: &str) -> f64 {
         let families = self.engine.metrics().registry.gather();
-        let of_name = families.iter().filter(|family| family.name() == name).flat_map(|family| family.get_metric());
+        let of_name = families.iter().filter(|family| family.name() == name);
+        let of_name = of_name.flat_map(prometheus::proto::MetricFamily::get_metric);
         let labelled =
             of_name.filter(|metric| label.is_empty() || metric.get_label().iter().any(|pair| pair.value() == label));
         labelled.map(|metric| metric.get_counter().get_value()).sum()
@@ -521,7 +522,8 @@ fn a_bulk_read_delivers_in_order_and_its_tokens_go_on() {
                     let Some(page_token) = token else { continue };
                     let (rest, _) = world.scan(ReadRequest { page_token: page_token.clone(), ..request.clone() }).await;
                     assert_eq!(rest, expected[at..]);
-                    let mut bulk = world.engine.bulk_read(&ReadRequest { page_token, ..request.clone() }).await.unwrap();
+                    let mut bulk =
+                        world.engine.bulk_read(&ReadRequest { page_token, ..request.clone() }).await.unwrap();
                     let mut rest = Vec::new();
                     while let Some(page) = bulk.next().await {
                         rest.extend(page.unwrap().records);

@@ -30,6 +30,7 @@ impl Config {
         self.check_store(&mut check);
         self.check_limits(&mut check);
         self.check_engine(&mut check);
+        self.check_splits(&mut check);
         if check.problems.is_empty() { Ok(()) } else { Err(check.problems) }
     }
 
@@ -80,6 +81,23 @@ impl Config {
         check.range("engine.lifecycle_interval", engine.lifecycle_interval, ms(100), HOUR);
         check.range("engine.meta_timeout", engine.meta_timeout, ms(10), ms(600_000));
         check.range("engine.table_timeout", engine.table_timeout, ms(10), ms(3_600_000));
+    }
+
+    fn check_splits(&self, check: &mut Check) {
+        let splits = &self.splits;
+        let (ms, day) = (Duration::from_millis, 24 * HOUR);
+        check.range("splits.workers", splits.workers, 0, 256);
+        check.size("splits.bytes_per_second", splits.bytes_per_second, 64 * 1024, 1 << 40);
+        check.size("splits.checkpoint", splits.checkpoint, 64 * 1024, 1 << 40);
+        check.range("splits.sweep_interval", splits.sweep_interval, ms(100), day);
+        check.range("splits.scrub_interval", splits.scrub_interval, ms(60_000), 3650 * day);
+        check.range("splits.extend_interval", splits.extend_interval, ms(1000), 30 * day);
+        check.range("splits.max_attempts", splits.max_attempts, 1, 1000);
+        check.range("splits.first_retry", splits.first_retry, ms(10), splits.longest_retry);
+        check.range("splits.longest_retry", splits.longest_retry, ms(10), day);
+        check.range("splits.max_waiting", splits.max_waiting, 1, 1_000_000);
+        check.range("splits.max_comparisons", splits.max_comparisons, 1, 1_000_000);
+        check.range("splits.max_detections", splits.max_detections, 1, 1_000_000);
     }
 }
 

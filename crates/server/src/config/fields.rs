@@ -2,7 +2,7 @@
 
 use toml::{Table, Value};
 
-use super::{Config, ConfigError, Engine, Limits, Listen, Log, Store};
+use super::{Config, ConfigError, Engine, Limits, Listen, Log, Splits, Store};
 
 /// One setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,11 +16,12 @@ pub struct Field {
 }
 
 /// All sections with their settings.
-const SECTIONS: [(&str, &[(&str, &str)]); 5] = [
+const SECTIONS: [(&str, &[(&str, &str)]); 6] = [
     ("listen", Listen::SETTINGS),
     ("store", Store::SETTINGS),
     ("limits", Limits::SETTINGS),
     ("engine", Engine::SETTINGS),
+    ("splits", Splits::SETTINGS),
     ("log", Log::SETTINGS),
 ];
 

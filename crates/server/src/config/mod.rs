@@ -8,7 +8,8 @@ mod size;
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use anabranch_engine::EngineOptions;
+use anabranch_engine::{EngineOptions, SplitOptions};
+use anabranch_split::WorkOptions;
 use anabranch_store_fjall::FjallOptions;
 use jiff::fmt::serde::unsigned_duration::friendly::compact;
 use serde::{Deserialize, Serialize};
@@ -32,6 +33,8 @@ pub struct Config {
     pub limits: Limits,
     /// How the engine behaves, for all namespaces.
     pub engine: Engine,
+    /// How wide partitions are split, for all namespaces.
+    pub splits: Splits,
     /// What is logged, and how.
     pub log: Log,
 }
@@ -129,6 +132,41 @@ section! {
 }
 
 section! {
+    /// How wide partitions are split, for all namespaces.
+    Splits {
+        /// Splits that are worked on at once; 0 leaves all of them to others.
+        workers: usize = defaults::splits().concurrent,
+        /// Bytes that all of them read and write per second; an eighth of it while reads are slow.
+        bytes_per_second: ByteSize = ByteSize(defaults::splits().bytes_per_second),
+        /// Bytes of the original between two checkpoints: after a crash not more is read again.
+        checkpoint: ByteSize = ByteSize(defaults::splits().work.checkpoint_bytes),
+        /// How often all split records are looked at for work that was left over.
+        #[serde(with = "compact::required")]
+        sweep_interval: Duration = defaults::splits().sweep_interval,
+        /// How often a served segment is compared with its original, whole.
+        #[serde(with = "compact::required")]
+        scrub_interval: Duration = defaults::splits().scrub_interval,
+        /// How long the tail of a split that grows slowly waits until it is looked at.
+        #[serde(with = "compact::required")]
+        extend_interval: Duration = defaults::splits().extend_interval,
+        /// Attempts after which a split is parked for an operator.
+        max_attempts: u32 = defaults::splits().work.max_attempts,
+        /// How long to wait after the first failure; doubles with each.
+        #[serde(with = "compact::required")]
+        first_retry: Duration = defaults::splits().work.first_retry,
+        /// The longest wait between two attempts.
+        #[serde(with = "compact::required")]
+        longest_retry: Duration = defaults::splits().work.longest_retry,
+        /// Partitions that may wait for a worker; what doesn't fit is found by the next sweep.
+        max_waiting: usize = defaults::splits().max_due,
+        /// Comparisons beside reads that may wait; what doesn't fit isn't compared.
+        max_comparisons: usize = defaults::splits().max_doubts,
+        /// Detections that may be on their way to the workers.
+        max_detections: usize = defaults::engine().bus_capacity,
+    }
+}
+
+section! {
     /// What is logged, and how.
     Log {
         /// What is logged: error, warn, info, debug, trace, or by module as in `info,anabranch_engine=debug`.
@@ -156,6 +194,10 @@ mod defaults {
 
     pub(super) fn engine() -> super::EngineOptions {
         super::EngineOptions::default()
+    }
+
+    pub(super) fn splits() -> super::SplitOptions {
+        super::SplitOptions::default()
     }
 }
 
@@ -218,6 +260,30 @@ impl Config {
             drain_timeout: engine.drain_timeout,
             max_reads_in_flight: engine.max_reads_in_flight,
             max_fan_out: engine.max_fan_out,
+            splits: self.split_options(),
+            bus_capacity: self.splits.max_detections,
+        }
+    }
+
+    fn split_options(&self) -> SplitOptions {
+        let (splits, defaults) = (&self.splits, SplitOptions::default());
+        SplitOptions {
+            concurrent: splits.workers,
+            bytes_per_second: splits.bytes_per_second.0,
+            work: WorkOptions {
+                checkpoint_bytes: splits.checkpoint.0,
+                lease: self.engine.lease,
+                max_attempts: splits.max_attempts,
+                first_retry: splits.first_retry,
+                longest_retry: splits.longest_retry,
+                ..defaults.work
+            },
+            sweep_interval: splits.sweep_interval,
+            scrub_interval: splits.scrub_interval,
+            extend_interval: splits.extend_interval,
+            max_due: splits.max_waiting,
+            max_doubts: splits.max_comparisons,
+            ..defaults
         }
     }
 }

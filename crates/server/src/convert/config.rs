@@ -1,8 +1,8 @@
 //! Settings of a namespace: a message changes those that are present in it, and sets back those that are to be cleared.
 
-use anabranch_api::{v1, wkt::DurationError};
+use anabranch_api::v1;
 use anabranch_engine::EngineError;
-use anabranch_model::{BlockedSeries, NamespaceConfig, TimeSeriesId, Timestamp};
+use anabranch_model::{BlockedSeries, NamespaceConfig, Packing, SplitStrategy, TimeSeriesId, Timestamp};
 
 use super::{Violations, bound, duration, timestamp};
 
@@ -25,7 +25,7 @@ impl ConfigPatch {
             match (setting.take)(&message, &mut scratch) {
                 Ok(true) => present.push(setting.name),
                 Ok(false) => {}
-                Err(error) => violations.add(format!("config.{}", setting.name), error.to_string()),
+                Err(reason) => violations.add(format!("config.{}", setting.name), reason),
             }
         }
         let block_list = block_list(&message.block_list, &mut violations);
@@ -76,7 +76,7 @@ struct Setting {
     /// As in the proto: `read_slo.target`.
     name: &'static str,
     /// Takes over the message's value, and says whether it has one.
-    take: fn(&v1::NamespaceConfig, &mut NamespaceConfig) -> Result<bool, DurationError>,
+    take: fn(&v1::NamespaceConfig, &mut NamespaceConfig) -> Result<bool, String>,
     /// Sets it back.
     clear: fn(&mut NamespaceConfig, &NamespaceConfig),
 }
@@ -112,44 +112,72 @@ macro_rules! setting {
     };
 }
 
-fn number<T>(number: T) -> Result<T, DurationError> {
-    Ok(number)
+/// What is taken as it is.
+fn plain<T>(value: T) -> Result<T, String> {
+    Ok(value)
 }
 
-fn time(time: anabranch_api::wkt::Duration) -> Result<std::time::Duration, DurationError> {
-    time.try_into()
+fn time(time: anabranch_api::wkt::Duration) -> Result<std::time::Duration, String> {
+    time.try_into().map_err(|error: anabranch_api::wkt::DurationError| error.to_string())
 }
 
-fn optional_time(time: anabranch_api::wkt::Duration) -> Result<Option<std::time::Duration>, DurationError> {
-    time.try_into().map(Some)
+fn optional_time(length: anabranch_api::wkt::Duration) -> Result<Option<std::time::Duration>, String> {
+    time(length).map(Some)
+}
+
+fn strategy(value: i32) -> Result<SplitStrategy, String> {
+    match v1::split_settings::Strategy::try_from(value) {
+        Ok(v1::split_settings::Strategy::TimeRange) => Ok(SplitStrategy::TimeRange),
+        Ok(v1::split_settings::Strategy::EventBucket) => Ok(SplitStrategy::EventBucket),
+        _ => Err(format!("{value} is no strategy; take TIME_RANGE or EVENT_BUCKET")),
+    }
+}
+
+fn packing(value: i32) -> Result<Packing, String> {
+    match v1::split_settings::Packing::try_from(value) {
+        Ok(v1::split_settings::Packing::Rows) => Ok(Packing::Rows),
+        Ok(v1::split_settings::Packing::Plain) => Ok(Packing::Plain),
+        Ok(v1::split_settings::Packing::Lz4) => Ok(Packing::Lz4),
+        Ok(v1::split_settings::Packing::Zstd) => Ok(Packing::Zstd),
+        _ => Err(format!("{value} is no packing; take ROWS, PLAIN, LZ4 or ZSTD")),
+    }
 }
 
 const SETTINGS: &[Setting] = &[
-    setting!(number seconds_per_slice),
-    setting!(number seconds_per_bucket),
-    setting!(number event_buckets),
+    setting!(plain seconds_per_slice),
+    setting!(plain seconds_per_bucket),
+    setting!(plain event_buckets),
     setting!(time accept_limit),
     setting!(time drift_limit),
     setting!(optional_time close_after),
     setting!(optional_time delete_after),
     setting!(time seal_margin),
-    setting!(number slices_ahead),
+    setting!(plain slices_ahead),
     setting!(time read_slo.target),
     setting!(time read_slo.max),
     setting!(time write_slo.target),
     setting!(time write_slo.max),
-    setting!(number page_limits.default_page_size),
-    setting!(number page_limits.max_page_size),
-    setting!(number page_limits.default_page_bytes),
-    setting!(number page_limits.max_page_bytes),
-    setting!(number page_limits.max_record_bytes),
-    setting!(number write_limits.max_events_per_request),
-    setting!(number write_limits.max_request_bytes),
-    setting!(number write_limits.max_items_per_event),
-    setting!(number write_limits.max_item_bytes),
-    setting!(number write_limits.max_id_bytes),
-    setting!(number split.threshold_bytes),
-    setting!(number split.target_piece_bytes),
+    setting!(plain page_limits.default_page_size),
+    setting!(plain page_limits.max_page_size),
+    setting!(plain page_limits.default_page_bytes),
+    setting!(plain page_limits.max_page_bytes),
+    setting!(plain page_limits.max_record_bytes),
+    setting!(plain write_limits.max_events_per_request),
+    setting!(plain write_limits.max_request_bytes),
+    setting!(plain write_limits.max_items_per_event),
+    setting!(plain write_limits.max_item_bytes),
+    setting!(plain write_limits.max_id_bytes),
+    setting!(plain split.threshold_bytes),
+    setting!(plain split.target_piece_bytes),
+    setting!(plain split.detect),
+    setting!(strategy split.strategy),
+    setting!(packing split.packing),
+    setting!(plain split.block_bytes),
+    setting!(plain split.compare_percent),
+    setting!(plain split.promote),
+    setting!(plain split.promote_comparisons),
+    setting!(time split.promote_over),
+    setting!(plain split.must_pay),
 ];
 
 fn unknown_setting(name: &str) -> String {
@@ -221,11 +249,38 @@ pub(crate) fn config_message(config: &NamespaceConfig) -> v1::NamespaceConfig {
             max_item_bytes: Some(writes.max_item_bytes),
             max_id_bytes: Some(writes.max_id_bytes),
         }),
-        split: Some(v1::SplitSettings {
-            threshold_bytes: Some(config.split.threshold_bytes),
-            target_piece_bytes: Some(config.split.target_piece_bytes),
-        }),
+        split: Some(split_message(&config.split)),
         block_list: config.block_list.iter().map(blocked_message).collect(),
+    }
+}
+
+fn split_message(split: &anabranch_model::SplitSettings) -> v1::SplitSettings {
+    let strategy = match split.strategy {
+        SplitStrategy::TimeRange => v1::split_settings::Strategy::TimeRange,
+        SplitStrategy::EventBucket => v1::split_settings::Strategy::EventBucket,
+    };
+    v1::SplitSettings {
+        threshold_bytes: Some(split.threshold_bytes),
+        target_piece_bytes: Some(split.target_piece_bytes),
+        detect: Some(split.detect),
+        strategy: Some(strategy.into()),
+        packing: Some(packing_message(split.packing).into()),
+        block_bytes: Some(split.block_bytes),
+        compare_percent: Some(split.compare_percent),
+        promote: Some(split.promote),
+        promote_comparisons: Some(split.promote_comparisons),
+        promote_over: duration(split.promote_over),
+        must_pay: Some(split.must_pay),
+    }
+}
+
+/// How rows lie in pieces.
+pub(crate) fn packing_message(packing: Packing) -> v1::split_settings::Packing {
+    match packing {
+        Packing::Rows => v1::split_settings::Packing::Rows,
+        Packing::Plain => v1::split_settings::Packing::Plain,
+        Packing::Lz4 => v1::split_settings::Packing::Lz4,
+        Packing::Zstd => v1::split_settings::Packing::Zstd,
     }
 }
 

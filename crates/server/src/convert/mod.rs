@@ -4,6 +4,8 @@ pub(crate) mod config;
 pub(crate) mod events;
 pub(crate) mod namespaces;
 pub(crate) mod reads;
+pub(crate) mod searches;
+pub(crate) mod splits;
 
 use std::time::Duration;
 

@@ -3,16 +3,19 @@
 use std::time::Duration;
 
 use anabranch_api::v1;
-use anabranch_engine::{Backfill, BackfillState, EngineError, NamespaceRecord};
-use anabranch_model::{Interval, Slice, SliceState, Timestamp};
+use anabranch_engine::{Backfill, BackfillState, EngineError, ModeChange, NamespaceRecord};
+use anabranch_model::{Interval, ReadMode, Slice, SliceState, Timestamp};
 
 use super::{Violations, bound, config::config_message, timestamp};
 
 /// How long a window stays open when the request doesn't say.
 const DEFAULT_EXPIRY: Duration = Duration::from_secs(3600);
 
+/// Comparisons without a difference, and since when.
+pub(crate) type Clean = Option<(u32, Timestamp)>;
+
 /// A namespace as it is at `now`.
-pub(crate) fn namespace_message(name: String, record: &NamespaceRecord, now: Timestamp) -> v1::Namespace {
+pub(crate) fn namespace_message(name: String, record: &NamespaceRecord, clean: Clean, now: Timestamp) -> v1::Namespace {
     let next = record.next.as_ref().filter(|next| next.at > now);
     v1::Namespace {
         name,
@@ -22,6 +25,49 @@ pub(crate) fn namespace_message(name: String, record: &NamespaceRecord, now: Tim
         next_config_time: next.and_then(|next| timestamp(next.at)),
         slices: record.slices.iter().map(slice_message).collect(),
         backfills: record.backfills.iter().rev().map(|backfill| backfill_message(backfill, now)).collect(),
+        splits: Some(split_use_message(&record.splits, clean)),
+        sealed_until: (record.sealed_until > Timestamp::EARLIEST).then(|| timestamp(record.sealed_until)).flatten(),
+    }
+}
+
+fn split_use_message(splits: &anabranch_engine::SplitUse, clean: Clean) -> v1::SplitUse {
+    let change = |change: &ModeChange| v1::ReadModeChange {
+        time: timestamp(change.at),
+        from: read_mode_message(change.from).into(),
+        to: read_mode_message(change.to).into(),
+        by: change.by.clone(),
+        reason: change.reason.clone(),
+    };
+    v1::SplitUse {
+        read_mode: read_mode_message(splits.mode).into(),
+        since: timestamp(splits.since),
+        history: splits.history.iter().rev().map(change).collect(),
+        clean_comparisons: clean.map_or(0, |(count, _)| count),
+        clean_since: clean.and_then(|(_, since)| timestamp(since)),
+    }
+}
+
+fn read_mode_message(mode: ReadMode) -> v1::ReadMode {
+    match mode {
+        ReadMode::Off => v1::ReadMode::Off,
+        ReadMode::Shadow => v1::ReadMode::Shadow,
+        ReadMode::Comparison => v1::ReadMode::Comparison,
+        ReadMode::Exec => v1::ReadMode::Exec,
+        ReadMode::On => v1::ReadMode::On,
+    }
+}
+
+/// A mode that a request names.
+pub(crate) fn read_mode(value: i32) -> Result<ReadMode, EngineError> {
+    match v1::ReadMode::try_from(value) {
+        Ok(v1::ReadMode::Off) => Ok(ReadMode::Off),
+        Ok(v1::ReadMode::Shadow) => Ok(ReadMode::Shadow),
+        Ok(v1::ReadMode::Comparison) => Ok(ReadMode::Comparison),
+        Ok(v1::ReadMode::Exec) => Ok(ReadMode::Exec),
+        Ok(v1::ReadMode::On) => Ok(ReadMode::On),
+        Ok(v1::ReadMode::Unspecified) | Err(_) => {
+            Err(EngineError::invalid("read_mode", "name one of OFF, SHADOW, COMPARISON, EXEC, ON"))
+        }
     }
 }
 

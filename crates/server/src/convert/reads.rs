@@ -37,34 +37,41 @@ pub(crate) fn read_request(
         filters: message.event_filters.into_iter().map(filter).collect(),
         page_size: message.page_size,
         page_bytes: message.page_bytes,
+        query: None,
         total_record_limit: message.total_record_limit,
         page_token: message.page_token,
         timeout,
     })
 }
 
-/// A page as it is answered.
-pub(crate) fn read_response(
-    page: Page,
-    namespace: String,
-    series: &str,
-    time_taken: Duration,
-) -> v1::ReadEventRecordsResponse {
-    let context = v1::ResponseContext {
-        namespace,
-        time_taken: duration(time_taken),
-        partitions_read: page.partitions_read,
-        bytes_read: page.bytes_read,
-    };
-    v1::ReadEventRecordsResponse {
-        records: page.records.into_iter().map(|found| record(found, series)).collect(),
-        next_page_token: page.next_page_token.unwrap_or_default(),
-        partial: page.partial.map(partial),
-        response_context: vec![context],
+/// A page as it was found, with what is said about it.
+pub(crate) struct FoundPage {
+    pub(crate) page: Page,
+    pub(crate) namespace: String,
+    pub(crate) series: String,
+    pub(crate) took: Duration,
+}
+
+impl FoundPage {
+    /// As it is answered.
+    pub(crate) fn into_message(self) -> v1::ReadEventRecordsResponse {
+        let FoundPage { page, namespace, series, took } = self;
+        let context = v1::ResponseContext {
+            namespace,
+            time_taken: duration(took),
+            partitions_read: page.partitions_read,
+            bytes_read: page.bytes_read,
+        };
+        v1::ReadEventRecordsResponse {
+            records: page.records.into_iter().map(|found| record(found, &series)).collect(),
+            next_page_token: page.next_page_token.unwrap_or_default(),
+            partial: page.partial.map(partial),
+            response_context: vec![context],
+        }
     }
 }
 
-fn record(record: Record, series: &str) -> v1::EventRecord {
+pub(super) fn record(record: Record, series: &str) -> v1::EventRecord {
     v1::EventRecord {
         time_series_id: series.to_owned(),
         event_time: timestamp(record.position.time),
@@ -82,7 +89,7 @@ fn item(item: Item) -> v1::EventItem {
     }
 }
 
-fn partial(partial: Partial) -> v1::Partial {
+pub(super) fn partial(partial: Partial) -> v1::Partial {
     let reason = match partial.reason {
         PartialReason::Slo => v1::partial::Reason::Slo,
         PartialReason::Retention => v1::partial::Reason::Retention,

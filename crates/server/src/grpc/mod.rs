@@ -1,13 +1,16 @@
 //! gRPC: the services, health and reflection, as one router.
 
 mod namespace;
+mod pages;
+mod split;
 pub(crate) mod status;
 mod time_series;
 
 use std::sync::Arc;
 
 use anabranch_api::v1::{
-    namespace_service_server::NamespaceServiceServer, time_series_service_server::TimeSeriesServiceServer,
+    namespace_service_server::NamespaceServiceServer, split_service_server::SplitServiceServer,
+    time_series_service_server::TimeSeriesServiceServer,
 };
 use anabranch_runtime::Env;
 use axum::{
@@ -23,17 +26,30 @@ use tonic_health::{ServingStatus, server::HealthReporter};
 use crate::{
     failure::Failure,
     limits::{Gate, pass},
-    operations::Operations,
+    observe::Protocol,
+    operations::{Answer, Operations},
 };
 
 /// The services of our own, behind the generated code.
 struct Services(Arc<Operations>);
 
+impl Services {
+    /// Counts a request, and answers with its message or a status that tells why not.
+    async fn tracked<T>(
+        &self,
+        method: &'static str,
+        work: impl Future<Output = Answer<T>>,
+    ) -> Result<tonic::Response<T>, tonic::Status> {
+        self.0.observe.track(Protocol::Grpc, method, work).await.map(tonic::Response::new).map_err(status::status)
+    }
+}
+
 type TimeSeries = TimeSeriesServiceServer<Services>;
 type Namespaces = NamespaceServiceServer<Services>;
+type Splits = SplitServiceServer<Services>;
 
 /// Whose health is told: the server as a whole, and each service.
-const WATCHED: [&str; 3] = ["", TimeSeries::NAME, Namespaces::NAME];
+const WATCHED: [&str; 4] = ["", TimeSeries::NAME, Namespaces::NAME, Splits::NAME];
 
 /// All services, with the reporter of their health.
 pub(crate) fn router(
@@ -45,14 +61,14 @@ pub(crate) fn router(
     let (reporter, health) = tonic_health::server::health_reporter();
     let series = TimeSeries::new(Services(operations.clone())).max_decoding_message_size(max_message_bytes);
     let namespaces = Namespaces::new(Services(operations.clone())).max_decoding_message_size(max_message_bytes);
+    let splits = Splits::new(Services(operations.clone())).max_decoding_message_size(max_message_bytes);
     let routes = Routes::new(series)
         .add_service(namespaces)
+        .add_service(splits)
         .add_service(health)
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?);
-    let router = routes
-        .prepare()
-        .into_axum_router()
+    let router = pages::add(routes.prepare().into_axum_router(), operations, max_message_bytes)
         .layer(from_fn_with_state(gate, pass))
         .layer(from_fn_with_state(Arc::<str>::from(http_hint), only_http2));
     Ok((router, reporter))

@@ -9,23 +9,12 @@ use anabranch_api::v1::{
 };
 use tonic::{Request, Response, Status, async_trait};
 
-use super::{Services, status::status};
-use crate::{observe::Protocol::Grpc, operations::Answer};
-
-impl Services {
-    async fn tracked<T>(
-        &self,
-        method: &'static str,
-        work: impl Future<Output = Answer<T>>,
-    ) -> Result<Response<T>, Status> {
-        self.0.observe.track(Grpc, method, work).await.map(Response::new).map_err(status)
-    }
-}
+use super::Services;
 
 #[async_trait]
 impl NamespaceService for Services {
     async fn create_namespace(&self, request: Request<CreateNamespaceRequest>) -> Result<Response<Namespace>, Status> {
-        self.tracked("CreateNamespace", self.0.create_namespace(request.into_inner())).await
+        self.tracked("CreateNamespace", Box::pin(self.0.create_namespace(request.into_inner()))).await
     }
 
     async fn get_namespace(&self, request: Request<GetNamespaceRequest>) -> Result<Response<Namespace>, Status> {
@@ -40,7 +29,7 @@ impl NamespaceService for Services {
     }
 
     async fn update_namespace(&self, request: Request<UpdateNamespaceRequest>) -> Result<Response<Namespace>, Status> {
-        self.tracked("UpdateNamespace", self.0.update_namespace(request.into_inner())).await
+        self.tracked("UpdateNamespace", Box::pin(self.0.update_namespace(request.into_inner()))).await
     }
 
     async fn delete_namespace(

@@ -1,8 +1,10 @@
-//! `TimeSeriesService`: the generated trait over [`Operations`](crate::operations::Operations).
+//! `TimeSeriesService`: the generated trait over [`Operations`](crate::operations::Operations). The two rpcs that answer pages
+//! have a shorter way in [`pages`](super::pages), which comes before this one.
 
 use anabranch_api::v1::{
-    ReadEventRecordsRequest, ReadEventRecordsResponse, WriteEventRecordsRequest, WriteEventRecordsResponse,
-    WriteEventRecordsSyncResponse, time_series_service_server::TimeSeriesService,
+    ReadEventRecordsRequest, ReadEventRecordsResponse, SearchEventRecordsRequest, SearchEventRecordsResponse,
+    WriteEventRecordsRequest, WriteEventRecordsResponse, WriteEventRecordsSyncResponse,
+    time_series_service_server::TimeSeriesService,
 };
 use futures_util::{StreamExt, stream::BoxStream};
 use tokio_stream::wrappers::ReceiverStream;
@@ -10,6 +12,7 @@ use tonic::{Request, Response, Status, async_trait};
 
 use super::{Services, status::status};
 use crate::{
+    convert::reads::FoundPage,
     limits::{Permit, timeout},
     observe::Protocol::Grpc,
 };
@@ -40,7 +43,16 @@ impl TimeSeriesService for Services {
     ) -> Result<Response<ReadEventRecordsResponse>, Status> {
         let timeout = timeout(request.metadata().as_ref());
         let work = self.0.read(request.into_inner(), timeout);
-        self.0.observe.track(Grpc, "ReadEventRecords", work).await.map(Response::new).map_err(status)
+        let tracked = self.0.observe.track(Grpc, "ReadEventRecords", work).await;
+        tracked.map(|page| Response::new(page.into_message())).map_err(status)
+    }
+
+    async fn search_event_records(
+        &self,
+        request: Request<SearchEventRecordsRequest>,
+    ) -> Result<Response<SearchEventRecordsResponse>, Status> {
+        let timeout = timeout(request.metadata().as_ref());
+        self.tracked("SearchEventRecords", self.0.search(request.into_inner(), timeout)).await
     }
 
     type StreamEventRecordsStream = BoxStream<'static, Result<ReadEventRecordsResponse, Status>>;
@@ -52,7 +64,7 @@ impl TimeSeriesService for Services {
         let timeout = timeout(request.metadata().as_ref());
         let permit = request.extensions_mut().remove::<Permit>();
         let pages = self.0.stream(Grpc, request.into_inner(), timeout, permit);
-        let pages = ReceiverStream::new(pages).map(|page| page.map_err(status));
+        let pages = ReceiverStream::new(pages).map(|page| page.map(FoundPage::into_message).map_err(status));
         Ok(Response::new(pages.boxed()))
     }
 }

@@ -108,6 +108,15 @@ pub(super) async fn no_such_route(request: Request) -> Response {
     response(&Failure::new(Code::NotFound, "NO_SUCH_ROUTE", message))
 }
 
+/// A path that servers have and workers don't.
+pub(super) async fn not_of_a_worker(request: Request) -> Response {
+    let message = format!(
+        "there is nothing at {}: this is a worker, which serves only /healthz, /readyz, /metrics and /v1/tasks",
+        request.uri().path()
+    );
+    response(&Failure::new(Code::NotFound, "NO_SUCH_ROUTE", message))
+}
+
 /// A path that takes other methods.
 pub(super) async fn wrong_method(request: Request) -> Response {
     let message = format!("{} can't be used with {}; /docs lists what can", request.method(), request.uri().path());

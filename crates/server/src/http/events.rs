@@ -2,7 +2,7 @@
 
 use std::{convert::Infallible, sync::Arc};
 
-use anabranch_api::v1::{ReadEventRecordsRequest, WriteEventRecordsRequest};
+use anabranch_api::v1::{ReadEventRecordsRequest, SearchEventRecordsRequest, WriteEventRecordsRequest};
 use axum::{
     body::Body,
     extract::{Request, State},
@@ -19,7 +19,7 @@ use super::{
     message::{InPath, fill, timeout},
     refuse,
 };
-use crate::{failure::Failure, limits::Permit, observe::Protocol, operations::Answer};
+use crate::{convert::reads::FoundPage, failure::Failure, limits::Permit, observe::Protocol, operations::Answer};
 
 pub(super) async fn write_sync(
     State(http): State<Arc<Http>>,
@@ -58,9 +58,23 @@ pub(super) async fn read(
     let work = async {
         let mut message: ReadEventRecordsRequest = http.message(request).await?;
         fill(&mut message.namespace, "namespace", namespace)?;
-        http.operations.read(message, timeout).await
+        http.operations.read(message, timeout).await.map(FoundPage::into_message)
     };
     http.answer("ReadEventRecords", work).await
+}
+
+pub(super) async fn search(
+    State(http): State<Arc<Http>>,
+    InPath(namespace): InPath<String>,
+    request: Request,
+) -> Response {
+    let timeout = timeout(&request);
+    let work = async {
+        let mut message: SearchEventRecordsRequest = http.message(request).await?;
+        fill(&mut message.namespace, "namespace", namespace)?;
+        http.operations.search(message, timeout).await
+    };
+    http.answer("SearchEventRecords", work).await
 }
 
 /// A history as lines of JSON, one page each. A failure of the first page is an ordinary one; a later one is the last line.
@@ -88,7 +102,8 @@ pub(super) async fn stream(
         Some(Err(failure)) => return refuse(&failure),
         first => first,
     };
-    let lines = stream::iter(first).chain(pages).map(|page| Ok::<Bytes, Infallible>(line(page)));
+    let lines =
+        stream::iter(first).chain(pages).map(|page| Ok::<Bytes, Infallible>(line(page.map(FoundPage::into_message))));
     ([(header::CONTENT_TYPE, "application/x-ndjson")], Body::from_stream(lines)).into_response()
 }
 

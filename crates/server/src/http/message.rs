@@ -5,13 +5,14 @@ use std::time::Duration;
 use anabranch_api::json::{self, JsonError};
 use axum::{
     body::Body,
-    extract::{FromRequestParts, Path, Request},
-    http::{StatusCode, header, request::Parts},
+    extract::{FromRequestParts, Path, Query, Request},
+    http::{StatusCode, Uri, header, request::Parts},
     response::{IntoResponse, Response},
 };
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
 use tonic::Code;
 
 use super::{Http, errors};
@@ -33,10 +34,7 @@ impl Http {
         if body.iter().all(u8::is_ascii_whitespace) {
             return Ok(M::default());
         }
-        json::from_slice(&body).map_err(|error| match error {
-            JsonError::Field { path, reason } => Failure::invalid(path, reason),
-            JsonError::Text { .. } => Failure::new(Code::InvalidArgument, "INVALID_JSON", error.to_string()),
-        })
+        parsed(&body)
     }
 
     async fn body(&self, body: Body) -> Result<Bytes, Failure> {
@@ -67,6 +65,35 @@ pub(super) fn fill(field: &mut String, name: &'static str, in_path: String) -> R
         return Ok(());
     }
     Err(Failure::invalid(name, format!("the body says `{field}` and the path `{in_path}`; leave it out of the body")))
+}
+
+/// The message that a query spells: fields as in JSON, those in `lists` as often as one likes.
+pub(super) fn query<M>(uri: &Uri, lists: &[&str]) -> Result<M, Failure>
+where
+    M: prost::Message + prost::Name + DeserializeOwned + Default,
+{
+    let pairs: Query<Vec<(String, String)>> =
+        Query::try_from_uri(uri).map_err(|error| Failure::invalid("query", error.body_text()))?;
+    let mut fields = serde_json::Map::new();
+    for (name, value) in pairs.0 {
+        if lists.contains(&name.as_str()) {
+            let list = fields.entry(name).or_insert_with(|| Value::Array(Vec::new()));
+            list.as_array_mut().into_iter().for_each(|list| list.push(value.clone().into()));
+        } else if fields.insert(name.clone(), value.into()).is_some() {
+            return Err(Failure::invalid(name, "is in the query twice"));
+        }
+    }
+    parsed(Value::Object(fields).to_string().as_bytes())
+}
+
+fn parsed<M>(text: &[u8]) -> Result<M, Failure>
+where
+    M: prost::Message + prost::Name + DeserializeOwned,
+{
+    json::from_slice(text).map_err(|error| match error {
+        JsonError::Field { path, reason } => Failure::invalid(path, reason),
+        JsonError::Text { .. } => Failure::new(Code::InvalidArgument, "INVALID_JSON", error.to_string()),
+    })
 }
 
 /// How long the client will wait, if it says so as gRPC does.

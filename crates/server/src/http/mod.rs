@@ -6,6 +6,7 @@ mod message;
 mod namespaces;
 mod origin;
 mod pages;
+mod splits;
 
 use std::sync::Arc;
 
@@ -53,7 +54,17 @@ pub(crate) fn router(http: Http, gate: Gate) -> Router {
         .route("/v1/namespaces/{namespace}/events:writeSync", post(events::write_sync))
         .route("/v1/namespaces/{namespace}/events:write", post(events::write))
         .route("/v1/namespaces/{namespace}/events:read", post(events::read))
+        .route("/v1/namespaces/{namespace}/events:search", post(events::search))
         .route("/v1/namespaces/{namespace}/events:stream", post(events::stream))
+        .route("/v1/namespaces/{namespace}/splits", get(splits::list))
+        .route("/v1/namespaces/{namespace}/splits/{slice}/{series}/{bucket}/{event_bucket}", get(splits::show))
+        .route("/v1/namespaces/{namespace}/splits:differences", get(splits::differences))
+        .route("/v1/namespaces/{namespace}/splits:request", post(splits::request))
+        .route("/v1/namespaces/{namespace}/splits:retry", post(splits::retry))
+        .route("/v1/namespaces/{namespace}/splits:abandon", post(splits::abandon))
+        .route("/v1/namespaces/{namespace}/splits:verify", post(splits::verify))
+        .route("/v1/namespaces/{namespace}/splits:setReadMode", post(splits::set_read_mode))
+        .route("/v1/tasks", get(splits::tasks))
         .route("/healthz", get(pages::health))
         .route("/readyz", get(pages::readiness))
         .route("/metrics", get(pages::metrics))
@@ -65,6 +76,19 @@ pub(crate) fn router(http: Http, gate: Gate) -> Router {
         .with_state(Arc::new(http))
         .layer(from_fn_with_state(gate, pass))
         .layer(from_fn(origin::only_own_pages))
+}
+
+/// The routes of a worker: how it is, and nothing to write or read.
+pub(crate) fn worker_router(http: Http, gate: Gate) -> Router {
+    Router::new()
+        .route("/v1/tasks", get(splits::tasks))
+        .route("/healthz", get(pages::health))
+        .route("/readyz", get(pages::readiness))
+        .route("/metrics", get(pages::metrics))
+        .fallback(errors::not_of_a_worker)
+        .method_not_allowed_fallback(errors::wrong_method)
+        .with_state(Arc::new(http))
+        .layer(from_fn_with_state(gate, pass))
 }
 
 /// How HTTP tells of a failure.

@@ -228,3 +228,29 @@ async fn a_queued_write_is_readable_soon() {
     };
     fixture.env.timeout(std::time::Duration::from_secs(20), found).await.unwrap();
 }
+
+#[tokio::test]
+async fn a_search_over_named_series_answers_over_http_and_without_names_says_why_not() {
+    let fixture = Fixture::new().await;
+    for (series, id, value) in
+        [("profile:1", "e-1", "play"), ("profile:1", "e-2", "stop"), ("profile:2", "e-3", "play")]
+    {
+        fixture.write(vec![event(series, fixture.ago(60), id, value)]).await;
+    }
+    let key = event("profile:1", fixture.ago(60), "e", "x").event_items[0].event_item_key.clone();
+    let path = "/v1/namespaces/plays/events:search";
+    let equals = json!({"equals": {"eventItemKey": key, "eventItemValue": "cGxheQ=="}});
+    let body = json!({"timeSeriesIds": ["profile:2", "profile:1"], "searchQuery": {"and": {"queries": [equals]}}});
+    let answer = fixture.post(path, &body.to_string()).await;
+    let found: Value = serde_json::from_slice(&answer.body).unwrap();
+    let ids: Vec<&str> =
+        found["records"].as_array().unwrap().iter().map(|record| record["eventId"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["e-3", "e-1"], "{found}");
+    let answer = fixture.post(path, "{}").await;
+    let text = String::from_utf8_lossy(&answer.body).into_owned();
+    assert_eq!(answer.status, 501, "{text}");
+    assert!(text.contains("index"), "{text}");
+    let answer = fixture.post(path, r#"{"timeSeriesIds":["a"],"searchQuery":{"or":{"queries":[{}]}}}"#).await;
+    let text = String::from_utf8_lossy(&answer.body).into_owned();
+    assert!(answer.status == 400 && text.contains("search_query.or.queries[0]"), "{text}");
+}

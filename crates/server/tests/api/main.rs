@@ -6,4 +6,6 @@ mod events;
 mod harness;
 mod namespaces;
 mod serving;
+mod splits;
 mod stopping;
+mod workers;

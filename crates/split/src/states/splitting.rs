@@ -22,11 +22,13 @@ pub(crate) async fn next(work: &Work, loaded: &Loaded, copying: &Copying) -> Res
     let mut source = work.source(&loaded.row, copying.plan.target.span, after);
     let mut copier = Copier::new(work, loaded, copying);
     let mut since_checkpoint = 0;
+    let begun = work.env.monotonic();
     loop {
         while let Some(row) = source.take() {
             since_checkpoint += row.bytes() as u64;
             copier.take(row).await?;
-            if since_checkpoint >= work.options.checkpoint_bytes && copier.is_between_events(&source) {
+            let due = since_checkpoint >= work.options.checkpoint_bytes || work.is_lease_due(begun);
+            if due && copier.is_between_events(&source) && copier.has_moved() {
                 return copier.checkpoint().await;
             }
         }
@@ -148,6 +150,14 @@ impl<'a> Copier<'a> {
         }
         self.work.pace(bytes as u64).await;
         Ok(())
+    }
+
+    /// A checkpoint while the first block still grows would say nothing new, and the same work would begin again for ever.
+    fn has_moved(&self) -> bool {
+        match &self.packing {
+            Packing::Blocks(packer) => packer.packed_until() != self.copying.copied.as_ref(),
+            _ => true,
+        }
     }
 
     fn is_between_events(&self, source: &PartitionReader) -> bool {

@@ -11,6 +11,7 @@ use crate::{
 pub(crate) async fn next(work: &Work, loaded: &Loaded, checking: &Checking) -> Result<Loaded, SplitError> {
     let Checking { plan, mut proven, mut stored } = checking.clone();
     let mut since_checkpoint = 0;
+    let begun = work.env.monotonic();
     while let Some(piece) = plan.pieces.get(proven) {
         let found = read_back(work, &loaded.row.partition, &plan.target, piece).await?;
         if Content::from(found.content) != piece.content {
@@ -24,7 +25,8 @@ pub(crate) async fn next(work: &Work, loaded: &Loaded, checking: &Checking) -> R
         stored.bytes += found.stored.bytes;
         proven += 1;
         since_checkpoint += piece.content.bytes;
-        if since_checkpoint >= work.options.checkpoint_bytes && proven < plan.pieces.len() {
+        let due = since_checkpoint >= work.options.checkpoint_bytes || work.is_lease_due(begun);
+        if due && proven < plan.pieces.len() {
             return work.step(loaded, State::Verifying(Checking { plan, proven, stored })).await;
         }
     }

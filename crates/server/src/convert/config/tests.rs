@@ -35,7 +35,32 @@ fn any_block_list() -> impl Strategy<Value = Vec<BlockedSeries>> {
 }
 
 prop_compose! {
-    fn any_limits()(small in any::<[u32; 5]>(), big in any::<[u64; 7]>()) -> (PageLimits, WriteLimits, SplitSettings) {
+    fn any_split()(
+        (threshold_bytes, target_piece_bytes) in any::<(u64, u64)>(),
+        (block_bytes, compare_percent, promote_comparisons) in any::<(u32, u32, u32)>(),
+        (detect, promote, must_pay) in any::<(bool, bool, bool)>(),
+        strategy in prop_oneof![Just(SplitStrategy::TimeRange), Just(SplitStrategy::EventBucket)],
+        packing in prop_oneof![Just(Packing::Rows), Just(Packing::Plain), Just(Packing::Lz4), Just(Packing::Zstd)],
+        promote_over in any_duration(),
+    ) -> SplitSettings {
+        SplitSettings {
+            threshold_bytes,
+            target_piece_bytes,
+            detect,
+            strategy,
+            packing,
+            block_bytes,
+            compare_percent,
+            promote,
+            promote_comparisons,
+            promote_over,
+            must_pay,
+        }
+    }
+}
+
+prop_compose! {
+    fn any_limits()(small in any::<[u32; 5]>(), big in any::<[u64; 5]>()) -> (PageLimits, WriteLimits) {
         let pages = PageLimits {
             default_page_size: small[0],
             max_page_size: small[1],
@@ -50,7 +75,7 @@ prop_compose! {
             max_item_bytes: big[4],
             max_id_bytes: small[4],
         };
-        (pages, writes, SplitSettings { threshold_bytes: big[5], target_piece_bytes: big[6], ..SplitSettings::default() })
+        (pages, writes)
     }
 }
 
@@ -61,7 +86,8 @@ prop_compose! {
         close_after in proptest::option::of(any_duration()),
         delete_after in proptest::option::of(any_duration()),
         (read_slo, write_slo) in (any_slo(), any_slo()),
-        (page_limits, write_limits, split) in any_limits(),
+        (page_limits, write_limits) in any_limits(),
+        split in any_split(),
         block_list in any_block_list(),
     ) -> NamespaceConfig {
         NamespaceConfig {
@@ -173,6 +199,7 @@ fn everything_that_cannot_be_is_named() {
     let message = v1::NamespaceConfig {
         accept_limit: negative,
         write_slo: Some(v1::Slo { target: None, max: negative }),
+        split: Some(v1::SplitSettings { strategy: Some(0), packing: Some(9), ..Default::default() }),
         event_buckets: Some(2),
         block_list: vec![v1::BlockedSeries::default()],
         ..Default::default()
@@ -183,6 +210,8 @@ fn everything_that_cannot_be_is_named() {
     insta::assert_snapshot!(lines.join("\n"), @r"
     config.accept_limit: a duration must not be negative, as -1s is
     config.write_slo.max: a duration must not be negative, as -1s is
+    config.split.strategy: 0 is no strategy; take TIME_RANGE or EVENT_BUCKET
+    config.split.packing: 9 is no packing; take ROWS, PLAIN, LZ4 or ZSTD
     config.block_list[0].time_series_id: must not be empty
     clear[0]: there is no setting `colour`; known are seconds_per_slice, seconds_per_bucket, event_buckets, accept_limit, drift_limit, close_after, delete_after, seal_margin, slices_ahead, read_slo, write_slo, page_limits, write_limits, split, block_list
     clear[1]: `event_buckets` is set in `config` too; take one of the two

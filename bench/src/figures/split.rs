@@ -1,0 +1,273 @@
+//! What splitting costs and brings: the router's answer for partitions that aren't split; splitting a history against one scan, one
+//! write and one scan of it; pages and whole histories from pieces against the same from the original.
+
+use std::{
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anabranch_engine::{Engine, EngineOptions, SplitSelection};
+use anabranch_model::{
+    EventBucket, Interval, NamespaceConfig, NamespaceName, PartitionKey, ReadMode, TableName, TimeBucket, TimeSeriesId,
+    Timestamp,
+};
+use anabranch_runtime::Env;
+use anabranch_split::SliceFilter;
+use anabranch_store::{After, Direction, PartitionBatch, Scan, ScanSpan, Store};
+use anabranch_store_fjall::{FjallOptions, FjallStore};
+use anyhow::{Context, Result, ensure};
+use prost::Message;
+
+use super::{Bench, PAGE_SIZE, PAGES_PER_TURN, page::copy_directory};
+use crate::{
+    events::Random,
+    history::{History, NAMESPACE, SERIES},
+    latency::Latencies,
+    report::{Bound, Measure, Sheet, Unit},
+    wire::{self, Connection, PageOutline},
+};
+
+const SPLIT_PARTITIONS: usize = 1_000_000;
+const ROUTER_CHECKS: usize = 1_000_000;
+const FEW: u32 = 10;
+const CHUNK: usize = 1 << 20;
+const PATIENCE: Duration = Duration::from_secs(600);
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+pub(super) async fn measure(bench: &mut Bench) -> Result<Vec<Measure>> {
+    let mut sheet = Sheet::default();
+    router(&mut sheet)?;
+    let history = bench.small().await?;
+    let copy = bench.path("split-copy");
+    for run in 0..bench.sizes.runs {
+        bench.progress(run);
+        if copy.exists() {
+            std::fs::remove_dir_all(&copy)?;
+        }
+        copy_directory(&history.directory, &copy)?;
+        splitting(&copy, &mut sheet).await?;
+    }
+    reading(bench, &history, &copy, &mut sheet).await?;
+    std::fs::remove_dir_all(copy)?;
+    Ok(sheet.measures())
+}
+
+/// The check that every read of a partition makes.
+fn router(sheet: &mut Sheet) -> Result<()> {
+    let key = |series: String| -> Result<PartitionKey> {
+        Ok(PartitionKey {
+            series: TimeSeriesId::new(series)?,
+            time_bucket: TimeBucket(3),
+            event_bucket: EventBucket(0),
+        })
+    };
+    let split = (0..SPLIT_PARTITIONS).map(|at| key(format!("profile:{at}"))).collect::<Result<Vec<_>>>()?;
+    let filter = SliceFilter::build(split.iter(), Timestamp::EARLIEST);
+    let others = (0..ROUTER_CHECKS).map(|at| key(format!("device:{at}"))).collect::<Result<Vec<_>>>()?;
+    let mut latencies = hdrhistogram::Histogram::<u64>::new(3)?;
+    let mut yes = 0u64;
+    for partition in &others {
+        let began = Instant::now();
+        let may = std::hint::black_box(filter.may_hold(std::hint::black_box(partition)));
+        latencies.record(began.elapsed().as_nanos() as u64)?;
+        yes += u64::from(may);
+    }
+    let bits = filter.bits() as f64 / filter.elements() as f64;
+    sheet.bounded(
+        "router check, p50",
+        Unit::Microseconds,
+        Bound::AtMost(0.15),
+        latencies.value_at_quantile(0.5) as f64 / 1e3,
+    );
+    sheet.bounded(
+        "router check, p99",
+        Unit::Microseconds,
+        Bound::AtMost(1.0),
+        latencies.value_at_quantile(0.99) as f64 / 1e3,
+    );
+    sheet.bounded("filter, bits per split partition", Unit::Ratio, Bound::AtMost(16.0), bits);
+    sheet.bounded(
+        "filter, false positives per 1,000",
+        Unit::Ratio,
+        Bound::AtMost(1.0),
+        yes as f64 * 1e3 / ROUTER_CHECKS as f64,
+    );
+    Ok(())
+}
+
+/// Splits a copy of the history, and does by hand what can't be done without: a scan, a write, a scan.
+async fn splitting(directory: &Path, sheet: &mut Sheet) -> Result<()> {
+    let env = Env::system();
+    let store = Arc::new(FjallStore::open(directory, FjallOptions::default(), env.clone())?);
+    let engine = Engine::start(store.clone(), env, EngineOptions::default()).await?;
+    let sealed = |config: &mut NamespaceConfig| {
+        config.accept_limit = Duration::from_secs(1);
+        config.split.threshold_bytes = 1 << 20;
+        config.split.target_piece_bytes = 1 << 20;
+        config.split.must_pay = false;
+    };
+    engine.update_namespace(NAMESPACE, sealed).await?;
+    let series = SplitSelection { time_series_id: Some(SERIES.to_owned()), ..SplitSelection::default() };
+    let began = Instant::now();
+    let requested = engine.request_splits(NAMESPACE, &series).await?;
+    let rows = loop {
+        let rows = engine.split_records(NAMESPACE, &series).await?;
+        if !rows.is_empty() && rows.iter().all(|row| !row.served.is_empty()) {
+            break rows;
+        }
+        ensure!(began.elapsed() < PATIENCE, "the history isn't split: {:?}", rows.first().map(|row| row.state.name()));
+        tokio::time::sleep(LOOK_EVERY).await;
+    };
+    let took = began.elapsed();
+    ensure!(rows.len() == requested.len(), "not all of it was split");
+    let segments = || rows.iter().flat_map(|row| &row.served);
+    let before: u64 = segments().map(|segment| segment.pre_split_data.bytes).sum();
+    let after: u64 = segments().map(|segment| segment.post_split_data.bytes).sum();
+    let target = TableName { namespace: NamespaceName::new(NAMESPACE)?, table: "bare".to_owned() };
+    store.create_table(&target).await?;
+    let mut by_hand = Duration::ZERO;
+    for row in &rows {
+        let (table, key) = (row.partition.table(), row.partition.key());
+        by_hand += each_page(&store, &table, &key, None).await?.0;
+        by_hand += each_page(&store, &table, &key, Some(&target)).await?.1;
+        by_hand += each_page(&store, &target, &key, None).await?.0;
+    }
+    store.drop_table(&target).await?;
+    sheet.bounded(
+        "splitting, times scan + write + scan",
+        Unit::Ratio,
+        Bound::AtMost(3.0),
+        took.as_secs_f64() / by_hand.as_secs_f64(),
+    );
+    sheet.bounded("pieces, bytes to the original's", Unit::Ratio, Bound::AtMost(0.8), after as f64 / before as f64);
+    sheet.note("  splitting", Unit::Milliseconds, took.as_secs_f64() * 1e3);
+    engine.set_read_mode(NAMESPACE, ReadMode::On, "bench", "").await?;
+    engine.shutdown().await?;
+    Ok(())
+}
+
+/// Reads a partition, page after page, and writes it elsewhere if asked to. Answers the time of scans and of writes.
+async fn each_page(
+    store: &FjallStore,
+    table: &TableName,
+    partition: &PartitionKey,
+    copy_to: Option<&TableName>,
+) -> Result<(Duration, Duration)> {
+    let (mut scans, mut writes) = (Duration::ZERO, Duration::ZERO);
+    let mut after = None;
+    loop {
+        let scan = Scan {
+            table: table.clone(),
+            partition: partition.clone(),
+            span: ScanSpan::Interval { interval: Interval::ALL, after },
+            direction: Direction::Forward,
+            max_rows: usize::MAX,
+            max_bytes: CHUNK,
+            timeout: TIMEOUT,
+        };
+        let began = Instant::now();
+        let page = store.scan(&scan).await?;
+        scans += began.elapsed();
+        after = page.rows.last().map(|row| After::Row(row.key()));
+        if let Some(target) = copy_to.filter(|_| !page.rows.is_empty()) {
+            let (table, partition) = (target.clone(), partition.clone());
+            let batch = PartitionBatch { table, partition, rows: page.rows, write_time_micros: 1 };
+            let began = Instant::now();
+            store.write(vec![batch], TIMEOUT).await.into_iter().collect::<Result<(), _>>()?;
+            writes += began.elapsed();
+        }
+        if !page.more {
+            return Ok((scans, writes));
+        }
+    }
+}
+
+/// Two servers, one on the original and one on the split copy, taking turns.
+async fn reading(bench: &Bench, history: &History, copy: &Path, sheet: &mut Sheet) -> Result<()> {
+    let original = bench.launcher.start(&history.directory, &[])?;
+    let split = bench.launcher.start(copy, &[])?;
+    let mut sides = [original.connect().await?, split.connect().await?];
+    for side in &mut sides {
+        whole(side, history).await?;
+    }
+    let mut random = Random::new(4);
+    for _ in 0..bench.sizes.runs {
+        for (page_size, what, most, notes) in [
+            (
+                PAGE_SIZE,
+                "page of 1,000 from a split, times unsplit, p50",
+                0.9,
+                ["  1,000 from the original, p50", "  1,000 from a split, p50"],
+            ),
+            (
+                FEW,
+                "page of 10 from a split, times unsplit, p50",
+                1.2,
+                ["  10 from the original, p50", "  10 from a split, p50"],
+            ),
+        ] {
+            let mut latencies = [Latencies::new()?, Latencies::new()?];
+            for _ in 0..bench.sizes.pages.div_ceil(2 * PAGES_PER_TURN) {
+                let places: Vec<u64> =
+                    (0..PAGES_PER_TURN).map(|_| history.random_place(u64::from(page_size), &mut random)).collect();
+                for (side, latencies) in sides.iter_mut().zip(&mut latencies) {
+                    for place in &places {
+                        let request = history.page_before(*place, page_size);
+                        let began = Instant::now();
+                        let answer = side.call(wire::READ, request).await?;
+                        latencies.record(began.elapsed());
+                        let records = PageOutline::decode(answer)?.records.len();
+                        ensure!(records == page_size as usize, "a page held {records} records");
+                    }
+                }
+            }
+            let [original, split] = latencies.map(|latencies| latencies.millis(0.5));
+            sheet.bounded(what, Unit::Ratio, Bound::AtMost(most), split / original);
+            sheet.note(notes[0], Unit::Milliseconds, original);
+            sheet.note(notes[1], Unit::Milliseconds, split);
+        }
+        let paged = pages(&mut sides[0], history).await?;
+        let streamed = whole(&mut sides[1], history).await?;
+        let ratio = streamed.as_secs_f64() / paged.as_secs_f64();
+        sheet.bounded("whole history from a split, times page after page", Unit::Ratio, Bound::AtMost(0.6), ratio);
+        let unsplit = whole(&mut sides[0], history).await?;
+        sheet.note(
+            "  as a stream from the original, times page after page",
+            Unit::Ratio,
+            unsplit.as_secs_f64() / paged.as_secs_f64(),
+        );
+    }
+    original.stop()?;
+    split.stop()
+}
+
+/// The whole history as one stream.
+async fn whole(side: &mut Connection, history: &History) -> Result<Duration> {
+    let began = Instant::now();
+    let mut pages = side.stream(wire::STREAM, history.page_from(PAGE_SIZE, String::new())).await?;
+    let mut records = 0;
+    while let Some(page) = pages.message().await.map_err(|status| wire::failed(wire::STREAM, &status))? {
+        records += PageOutline::decode(page)?.records.len() as u64;
+    }
+    ensure!(records == history.events, "a stream held {records} of {} records", history.events);
+    Ok(began.elapsed())
+}
+
+/// The whole history, one request a page.
+async fn pages(side: &mut Connection, history: &History) -> Result<Duration> {
+    let began = Instant::now();
+    let (mut token, mut records) = (String::new(), 0);
+    loop {
+        let answer = side.call(wire::READ, history.page_from(PAGE_SIZE, token)).await?;
+        let page = PageOutline::decode(answer).context("a page")?;
+        records += page.records.len() as u64;
+        token = page.next_page_token;
+        if token.is_empty() {
+            break;
+        }
+    }
+    ensure!(records == history.events, "pages held {records} of {} records", history.events);
+    Ok(began.elapsed())
+}

@@ -1,0 +1,139 @@
+//! Search over named series: their histories one after the other, each as a read with a question.
+
+use std::time::Duration;
+
+use anabranch_model::{Order, Record, Timestamp};
+
+use crate::{EngineError, Partial, PartialReason, Query, ReadRequest, engine::Engine};
+
+/// Series that one search may name.
+pub const MAX_SERIES: usize = 1000;
+
+/// What to look for, as it came in.
+#[derive(Clone, Debug, Default)]
+pub struct SearchRequest {
+    /// Where.
+    pub namespace: String,
+    /// In whose histories, in this order.
+    pub series: Vec<String>,
+    /// From when on; `None` from the beginning.
+    pub start: Option<Timestamp>,
+    /// Until when, not included; `None` to the end.
+    pub end: Option<Timestamp>,
+    /// Which way each history is read.
+    pub order: Order,
+    /// What records must fulfil; `None` finds all.
+    pub query: Option<Query>,
+    /// Most records in the page; 0 means the namespace's default.
+    pub page_size: u32,
+    /// Most bytes in the page; 0 means the namespace's default.
+    pub page_bytes: u64,
+    /// From the page before; empty for the first.
+    pub page_token: String,
+    /// How long the client will wait.
+    pub timeout: Option<Duration>,
+}
+
+/// What was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SearchPage {
+    /// Series by series, in the order asked for.
+    pub records: Vec<(String, Record)>,
+    /// How to go on; `None` at the end.
+    pub next_page_token: Option<String>,
+    /// Why the page is short, if it is: of the history that the token stands in.
+    pub partial: Option<Partial>,
+    /// Partitions opened.
+    pub partitions_read: u32,
+    /// Bytes taken from the store.
+    pub bytes_read: u64,
+}
+
+impl Engine {
+    /// Looks through the histories of named series. At the deadline the page holds what was found, and how to go on.
+    pub async fn search(&self, request: &SearchRequest) -> Result<SearchPage, EngineError> {
+        check(request)?;
+        let config = self.namespace(&request.namespace)?.config_at(self.env.now()).clone();
+        let time = request.timeout.map_or(config.read_slo.max, |timeout| timeout.min(config.read_slo.max));
+        let deadline = self.env.monotonic() + time;
+        let wanted = if request.page_size == 0 { config.page_limits.default_page_size } else { request.page_size };
+        let wanted = wanted.min(config.page_limits.max_page_size) as usize;
+        let (mut at, mut token) = position(request)?;
+        let mut page = SearchPage::default();
+        while at < request.series.len() {
+            let left = deadline.saturating_sub(self.env.monotonic());
+            // A page that moved may end early; one that didn't has to try.
+            if left <= time / 10 && (at, token.as_str()) != (0, "") && page.partitions_read > 0 {
+                page.partial.get_or_insert(Partial {
+                    reason: PartialReason::Slo,
+                    complete_until: match request.order {
+                        Order::LatestFirst => request.end.unwrap_or(Timestamp::LATEST),
+                        Order::OldestFirst => request.start.unwrap_or(Timestamp::EARLIEST),
+                    },
+                });
+                break;
+            }
+            let found = self.read(part(request, at, token.clone(), wanted - page.records.len(), left)).await?;
+            page.partitions_read += found.partitions_read;
+            page.bytes_read += found.bytes_read;
+            let series = &request.series[at];
+            page.records.extend(found.records.into_iter().map(|record| (series.clone(), record)));
+            match found.next_page_token {
+                Some(next) => token = next,
+                None => (at, token) = (at + 1, String::new()),
+            }
+            page.partial = found.partial;
+            let full = page.records.len() >= wanted || found.bytes_full;
+            if full || page.partial.is_some_and(|partial| partial.reason == PartialReason::Slo) {
+                break;
+            }
+        }
+        if at < request.series.len() {
+            page.next_page_token = Some(format!("{at}.{token}"));
+        }
+        Ok(page)
+    }
+}
+
+fn part(request: &SearchRequest, at: usize, page_token: String, records: usize, left: Duration) -> ReadRequest {
+    ReadRequest {
+        namespace: request.namespace.clone(),
+        series: request.series[at].clone(),
+        start: request.start,
+        end: request.end,
+        order: request.order,
+        query: request.query.clone(),
+        page_size: records as u32,
+        page_bytes: request.page_bytes,
+        page_token,
+        timeout: Some(left),
+        ..ReadRequest::default()
+    }
+}
+
+fn check(request: &SearchRequest) -> Result<(), EngineError> {
+    if request.series.is_empty() {
+        return Err(EngineError::NotThere {
+            what: "search without naming series needs an index, and there is none yet: give time_series_ids".to_owned(),
+        });
+    }
+    if request.series.len() > MAX_SERIES {
+        let reason = format!("{} series; at most {MAX_SERIES} may be named in a search", request.series.len());
+        return Err(EngineError::invalid("time_series_ids", reason));
+    }
+    Ok(())
+}
+
+/// Which series the token stands in, and the token within its history. That one is sealed and belongs to that series: a
+/// token that was altered is refused when it is opened.
+fn position(request: &SearchRequest) -> Result<(usize, String), EngineError> {
+    if request.page_token.is_empty() {
+        return Ok((0, String::new()));
+    }
+    let (at, token) = request.page_token.split_once('.').ok_or(anabranch_model::TokenError::Forged)?;
+    let at: usize = at.parse().map_err(|_| anabranch_model::TokenError::Forged)?;
+    if at >= request.series.len() {
+        return Err(anabranch_model::TokenError::OtherRequest.into());
+    }
+    Ok((at, token.to_owned()))
+}

@@ -1,0 +1,47 @@
+//! The simulation itself: the same seed gives the same run, ordinary seeds keep every promise (W1, W2, W3, R1, R2, R3, R4,
+//! S1, S2, S3, S4, S5, S6, S7), and planted bugs are found.
+
+mod planted;
+
+use anabranch_sim::{Options, Report, run_seed};
+
+fn assert_kept(report: &Report) {
+    if let Some(violation) = &report.violation {
+        let trace = report.trace.join("\n");
+        panic!("seed {} breaks {}: {}\n{trace}", report.seed, violation.invariant, violation.what);
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_trace_and_another_another() {
+    let mut hashes = Vec::new();
+    for seed in [3, 14, 159, 2653] {
+        let (first, second) = (run_seed(Options::new(seed)), run_seed(Options::new(seed)));
+        assert_eq!((first.hash, first.lines), (second.hash, second.lines), "seed {seed}");
+        assert_eq!(first.trace, second.trace, "seed {seed}");
+        hashes.push(first.hash);
+    }
+    hashes.sort_unstable();
+    hashes.dedup();
+    assert_eq!(hashes.len(), 4);
+}
+
+#[test]
+fn ordinary_seeds_keep_every_promise() {
+    for seed in 100_000..100_020 {
+        assert_kept(&run_seed(Options::new(seed)));
+    }
+}
+
+/// Partitions do split themselves in ordinary runs, through everything that goes wrong.
+#[test]
+fn ordinary_seeds_split_partitions() {
+    let reports: Vec<Report> = (100_000..100_020).map(|seed| run_seed(Options::new(seed))).collect();
+    let sum = |of: fn(&Report) -> u64| reports.iter().map(of).sum::<u64>();
+    let (completed, pieces) = (sum(|report| report.figures.completed), sum(|report| report.figures.pieces));
+    let (extended, invalidated) = (sum(|report| report.figures.extended), sum(|report| report.figures.invalidated));
+    let (failed, taken_over) = (sum(|report| report.figures.failed), sum(|report| report.figures.taken_over));
+    assert!(completed > 100 && pieces > 2 * completed, "{completed} segments of {pieces} pieces");
+    assert!(extended > 10 && invalidated > 3, "{extended} extended, {invalidated} invalidated");
+    assert!(failed > 10 && taken_over > 3, "{failed} attempts failed, {taken_over} taken over");
+}
