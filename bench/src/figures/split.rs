@@ -13,7 +13,7 @@ use anabranch_model::{
     Timestamp,
 };
 use anabranch_runtime::Env;
-use anabranch_split::SliceFilter;
+use anabranch_split::{SliceFilter, State};
 use anabranch_store::{After, Direction, PartitionBatch, Scan, ScanSpan, Store};
 use anabranch_store_fjall::{FjallOptions, FjallStore};
 use anyhow::{Context, Result, ensure};
@@ -110,14 +110,25 @@ async fn splitting(directory: &Path, sheet: &mut Sheet) -> Result<()> {
     };
     engine.update_namespace(NAMESPACE, sealed).await?;
     let series = SplitSelection { time_series_id: Some(SERIES.to_owned()), ..SplitSelection::default() };
-    let began = Instant::now();
-    let requested = engine.request_splits(NAMESPACE, &series).await?;
+    let patience = Instant::now();
+    let mut began = Instant::now();
+    let mut requested = engine.request_splits(NAMESPACE, &series).await?;
     let rows = loop {
         let rows = engine.split_records(NAMESPACE, &series).await?;
         if !rows.is_empty() && rows.iter().all(|row| !row.served.is_empty()) {
             break rows;
         }
-        ensure!(began.elapsed() < PATIENCE, "the history isn't split: {:?}", rows.first().map(|row| row.state.name()));
+        ensure!(
+            patience.elapsed() < PATIENCE,
+            "the history isn't split: {:?}",
+            rows.first().map(|row| row.state.name())
+        );
+        if rows.iter().any(|row| matches!(row.state, State::NotWide { .. })) {
+            // Nothing is sealed until writes that were accepted under the old limit must have ended.
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            began = Instant::now();
+            requested = engine.request_splits(NAMESPACE, &series).await?;
+        }
         tokio::time::sleep(LOOK_EVERY).await;
     };
     let took = began.elapsed();

@@ -311,7 +311,7 @@ impl Engine {
             edit(&mut wanted);
             let wanted = self.checked(wanted)?;
             if notice.is_zero() {
-                record.config = wanted;
+                record.replace_config(wanted, now);
                 return Ok(());
             }
             apply_at_once(&wanted, &mut record.config);

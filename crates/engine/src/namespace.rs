@@ -25,6 +25,8 @@ pub struct NamespaceRecord {
     pub config: NamespaceConfig,
     /// Settings on their way.
     pub next: Option<NextConfig>,
+    /// What writes under way may have been checked against, when settings have just changed.
+    pub former: Option<FormerReach>,
     /// All slices that aren't dropped.
     pub slices: SliceMap,
     /// Everything before this has been closed: the newest end of a slice that ever was.
@@ -47,6 +49,16 @@ pub struct NextConfig {
     pub at: Timestamp,
     /// What.
     pub config: NamespaceConfig,
+}
+
+/// How far back writes could reach under settings that are over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FormerReach {
+    /// Until then a write may be under way that was accepted under them.
+    pub until: Timestamp,
+    /// Their accept limit and seal margin.
+    pub reach: Duration,
 }
 
 /// A window in which old events are accepted.
@@ -180,6 +192,7 @@ impl NamespaceRecord {
             created,
             config,
             next: None,
+            former: None,
             slices: SliceMap::default(),
             closed_until: Timestamp::EARLIEST,
             sealed_until: Timestamp::EARLIEST,
@@ -200,8 +213,22 @@ impl NamespaceRecord {
     /// Takes over settings whose moment has come. Says whether anything changed.
     pub fn settle(&mut self, now: Timestamp) -> bool {
         let Some(next) = self.next.take_if(|next| next.at <= now) else { return false };
-        self.config = next.config;
+        self.replace_config(next.config, next.at);
         true
+    }
+
+    /// Other settings are in force from `at` on. Writes that were accepted under the old ones may still be under way for as long
+    /// as their seal margin: until then nothing is sealed that they can reach (S3).
+    pub fn replace_config(&mut self, config: NamespaceConfig, at: Timestamp) {
+        let reach = |config: &NamespaceConfig| config.accept_limit + config.seal_margin;
+        let mut former = self.former.filter(|former| former.until > at);
+        if reach(&self.config) > reach(&config) {
+            let until = at.saturating_add(self.config.seal_margin);
+            let before = former.unwrap_or(FormerReach { until, reach: Duration::ZERO });
+            former = Some(FormerReach { until: until.max(before.until), reach: reach(&self.config).max(before.reach) });
+        }
+        self.former = former;
+        self.config = config;
     }
 
     /// The window of times that ordinary writes may have at `now`.
@@ -215,7 +242,9 @@ impl NamespaceRecord {
     /// Moves [`sealed_until`](Self::sealed_until) to what no write can reach any more, also under settings on their way.
     pub fn seal(&mut self, now: Timestamp) {
         let configs = [Some(&self.config), self.next.as_ref().map(|next| &next.config)];
-        let reach = configs.into_iter().flatten().map(|config| config.accept_limit + config.seal_margin).max();
+        let former = self.former.filter(|former| now < former.until).map(|former| former.reach);
+        let reaches = configs.into_iter().flatten().map(|config| config.accept_limit + config.seal_margin);
+        let reach = reaches.chain(former).max();
         #[cfg(feature = "plant")]
         let reach = if anabranch_split::plant::is_planted(anabranch_split::plant::Bug::SealsEarly) {
             Some(self.config.accept_limit)

@@ -211,7 +211,7 @@ fn draw_split_options(dice: &Dice) -> SplitOptions {
         sweep_interval: dice.millis(2000, 8000),
         scrub_interval: seconds(&[20, 60, 1000]),
         extend_interval: seconds(&[5, 20, 60]),
-        max_due: dice.pick(&[2, 1000]),
+        max_due: dice.pick(&[20, 1000]),
         max_doubts: dice.pick(&[2, 64]),
         router: RouterOptions {
             believe: dice.millis(0, 1000),

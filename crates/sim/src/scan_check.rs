@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use anabranch_engine::{NamespaceRecord, Page, PartialReason};
-use anabranch_model::{Item, Order, Position, Record, Timestamp};
+use anabranch_engine::{Page, PartialReason};
+use anabranch_model::{Item, Order, PageLimits, Position, Record, Timestamp};
 
 use crate::{
     oracle::{Moment, Oracle, Violation},
@@ -32,8 +32,7 @@ pub(crate) struct Limits {
 
 impl Asked {
     /// The limits that hold under these settings.
-    pub(crate) fn limits(&self, record: &NamespaceRecord, now: Timestamp) -> Limits {
-        let pages = record.config_at(now).page_limits;
+    pub(crate) fn limits(&self, pages: PageLimits) -> Limits {
         let or_default = |asked: u64, default: u64, most: u64| if asked == 0 { default } else { asked.min(most) };
         let size =
             or_default(u64::from(self.page_size), u64::from(pages.default_page_size), u64::from(pages.max_page_size));
@@ -105,12 +104,12 @@ impl ScanCheck {
         self.pages
     }
 
-    /// Takes the next page in. `limits` are those before and after it was read; either may have held.
+    /// Takes the next page in. Any of the `limits` may have held when it was read.
     pub(crate) fn page(
         &mut self,
         oracle: &mut Oracle,
         page: &Page,
-        limits: [Limits; 2],
+        limits: &[Limits],
         began: (Moment, Timestamp),
         closed_until: Timestamp,
     ) -> Result<(), Violation> {
@@ -144,7 +143,7 @@ impl ScanCheck {
     }
 
     /// R2: a page that isn't full says why.
-    fn check_short(&self, page: &Page, limits: [Limits; 2]) -> Result<(), Violation> {
+    fn check_short(&self, page: &Page, limits: &[Limits]) -> Result<(), Violation> {
         let bytes: usize = page.records.iter().map(Record::bytes).sum();
         let full = |limits: &Limits| {
             page.records.len() >= limits.records || bytes + limits.record_bytes.max(1024) + MOST_ID_BYTES > limits.bytes
@@ -272,7 +271,7 @@ impl ScanCheck {
 }
 
 /// R3: no page holds more than it may, one record excepted.
-fn check_limits(page: &Page, limits: [Limits; 2]) -> Result<(), Violation> {
+fn check_limits(page: &Page, limits: &[Limits]) -> Result<(), Violation> {
     let bytes: usize = page.records.iter().map(Record::bytes).sum();
     let fits = |limits: &Limits| {
         page.records.len() <= limits.records

@@ -13,8 +13,17 @@ const EVENTS: usize = 400;
 const DEADLINE: Duration = Duration::from_secs(300);
 
 /// Slow enough that a kill finds every state.
-const CONFIG: &str =
-    "[splits]\nsweep_interval = \"100ms\"\nbytes_per_second = \"1MiB\"\ncheckpoint = \"64KiB\"\nworkers = 2\n";
+const CONFIG: &str = "\
+[splits]
+sweep_interval = \"100ms\"
+bytes_per_second = \"1MiB\"
+checkpoint = \"64KiB\"
+workers = 2
+";
+/// A kill waits for one of these to be seen; the last stands for any moment.
+const TARGETS: [&str; 4] = ["PLANNING", "SPLITTING", "VERIFYING", ""];
+/// Looks after which a kill comes all the same.
+const LOOKS: usize = 100;
 
 /// The states of all splits.
 fn states(server: &Server<'_>) -> Vec<String> {
@@ -22,6 +31,12 @@ fn states(server: &Server<'_>) -> Vec<String> {
     let list: serde_json::Value = serde_json::from_str(&text).unwrap();
     let splits = list["splits"].as_array().cloned().unwrap_or_default();
     splits.iter().map(|split| split["state"].as_str().unwrap().to_owned()).collect()
+}
+
+/// The same in every run, and as good as random.
+fn noise(series: usize, index: usize, part: usize) -> u64 {
+    let mixed = ((series * 1000 + index) * 100 + part) as u64;
+    (mixed + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ mixed.wrapping_mul(0xBF58_476D_1CE4_E5B9).rotate_left(31)
 }
 
 fn histories(server: &Server<'_>) -> Vec<String> {
@@ -43,8 +58,9 @@ fn a_server_that_is_killed_fifty_times_while_it_splits_loses_nothing() {
     for series in 0..SERIES {
         for index in 0..EVENTS {
             let time = anabranch_model::Timestamp::from_seconds(1_585_396_800 + index as i64);
-            let note = "water under the bridge ".repeat(12);
-            let _ = writeln!(csv, "{time},wide-{series},e-{index:05},{note}{index}");
+            // Nothing that packs well, so that pieces take their time too.
+            let note: String = (0..18).map(|part| format!("{:016x}", noise(series, index, part))).collect();
+            let _ = writeln!(csv, "{time},wide-{series},e-{index:05},{note}");
         }
     }
     let file = place.file("history.csv", &csv);
@@ -59,14 +75,17 @@ fn a_server_that_is_killed_fifty_times_while_it_splits_loses_nothing() {
     let begun = env.monotonic();
     let mut seen = BTreeSet::new();
     for kill in 0..KILLS {
-        // A look takes a while: how many there are before the kill decides where it strikes.
-        for _ in 0..=kill % 4 {
+        let target = TARGETS[kill % TARGETS.len()];
+        for _ in 0..LOOKS {
             let found = states(&server);
             assert_eq!(found.len(), SERIES, "no record is lost: {found:?}");
-            seen.extend(found.iter().cloned());
             if found.iter().all(|state| state == "COMPLETED") {
                 server.run(&["split", "abandon", "plays", "--all", "--reason", "once more"]).ok();
                 server.run(&["split", "retry", "plays", "--all"]).ok();
+            }
+            if target.is_empty() || found.iter().any(|state| state == target) {
+                seen.extend(found);
+                break;
             }
         }
         server.kill();
@@ -78,7 +97,7 @@ fn a_server_that_is_killed_fifty_times_while_it_splits_loses_nothing() {
     while !states(&server).iter().all(|state| state == "COMPLETED") {
         assert!(env.monotonic() - begun < DEADLINE, "stuck: {:?}", states(&server));
     }
-    for state in ["PLANNING", "SPLITTING", "VERIFYING", "COMPLETED"] {
+    for state in ["PLANNING", "SPLITTING", "VERIFYING"] {
         assert!(seen.contains(state), "never killed near {state}: {seen:?}");
     }
     server.run(&["split", "mode", "plays", "on"]).ok();
