@@ -22,12 +22,14 @@ pub(crate) async fn next(work: &Work, loaded: &Loaded, draft: &Draft, ground: &G
     let after = divider.last().cloned().map(After::Event);
     let mut source = work.source(&loaded.row, target.span, after);
     let begun = work.env.monotonic();
+    let mut planned = 0;
     loop {
         while let Some(row) = source.take() {
+            planned += row.bytes() as u64;
             divider.push(&row);
             // Not in the middle of an event: the checkpoint goes on after its last event.
             let between = source.peek().is_some_and(|next| next.position != row.position);
-            let due = source.bytes_read() >= work.options.checkpoint_bytes || work.is_lease_due(begun);
+            let due = planned >= work.options.checkpoint_bytes || work.is_lease_due(begun);
             if between && due && source.fetched() > 0 {
                 return work.step(loaded, State::Planning(divider.into_draft(target))).await;
             }
