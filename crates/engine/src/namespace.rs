@@ -241,6 +241,11 @@ impl NamespaceRecord {
 
     /// Moves [`sealed_until`](Self::sealed_until) to what no write can reach any more, also under settings on their way.
     pub fn seal(&mut self, now: Timestamp) {
+        self.sealed_until = self.sealable_until(now);
+    }
+
+    /// Where [`sealed_until`](Self::sealed_until) would stand if it were moved now.
+    pub fn sealable_until(&self, now: Timestamp) -> Timestamp {
         let configs = [Some(&self.config), self.next.as_ref().map(|next| &next.config)];
         let former = self.former.filter(|former| now < former.until).map(|former| former.reach);
         let reaches = configs.into_iter().flatten().map(|config| config.accept_limit + config.seal_margin);
@@ -251,8 +256,7 @@ impl NamespaceRecord {
         } else {
             reach
         };
-        let edge = now.saturating_sub(reach.unwrap_or_default());
-        self.sealed_until = self.sealed_until.max(edge);
+        self.sealed_until.max(now.saturating_sub(reach.unwrap_or_default()))
     }
 
     /// Opens sealed time again. Splits of the slices in it count only once they were compared with the original anew.

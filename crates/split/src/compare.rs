@@ -8,7 +8,7 @@ use anabranch_store::{ErrorKind, ReadLimits, StoreError};
 
 use crate::{
     history::{HistoryReader, Served},
-    work::Work,
+    work::{Work, timed},
 };
 
 /// What to compare.
@@ -82,10 +82,7 @@ impl Side {
         let timeout = work.options.call_timeout;
         let limits = ReadLimits { rows: usize::MAX, bytes: work.options.fetch_bytes, timeout };
         let (begun, before) = (work.env.monotonic(), self.reader.bytes_read());
-        let fetched = match work.env.timeout(timeout, self.reader.fetch(limits)).await {
-            Ok(fetched) => fetched,
-            Err(_) => Err(StoreError::Unavailable { reason: "a scan timed out".to_owned() }),
-        };
+        let fetched = timed(&work.env, timeout, self.reader.fetch(limits)).await;
         let bytes = self.reader.bytes_read() - before;
         self.cost.time += work.env.monotonic().saturating_sub(begun);
         self.cost.calls += 1;

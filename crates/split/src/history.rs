@@ -15,6 +15,7 @@ use anabranch_store::{
 use crate::{
     merged::MergedReader,
     record::{Segment, Strategy, WidePartition, WideRow},
+    work::timed,
 };
 
 /// What of a partition is served from pieces.
@@ -305,7 +306,7 @@ impl Ground {
 
     /// Opens a part behind `after`. An event is never in two parts, so a piece goes on behind whole events.
     fn open(&self, part: &Part, after: Option<After>) -> Open {
-        let event = after.as_ref().map(|after| after_event(after).clone());
+        let event = after.as_ref().map(|after| after.position().clone());
         match part {
             Part::Original(interval) => Open::Original(Box::new(self.original(*interval, after))),
             Part::Piece(segment, piece) => {
@@ -339,13 +340,6 @@ impl Ground {
     }
 }
 
-fn after_event(after: &After) -> &Position {
-    match after {
-        After::Event(position) => position,
-        After::Row(key) => &key.position,
-    }
-}
-
 impl Chain {
     fn new(ground: Ground, after: Option<After>) -> Self {
         let mut chain = Chain {
@@ -371,7 +365,7 @@ impl Chain {
         self.rest = if self.fallback.is_some() {
             VecDeque::from([Part::Original(self.ground.interval)])
         } else {
-            self.ground.parts(after.as_ref().map(after_event))
+            self.ground.parts(after.as_ref().map(After::position))
         };
         self.after = after;
     }
@@ -396,10 +390,7 @@ impl Chain {
             // So that the original can still answer when a piece doesn't.
             let timeout = if is_original { limits.timeout } else { limits.timeout / 2 };
             let limits = ReadLimits { timeout, ..limits };
-            let fetched = match self.ground.env.timeout(timeout, open.fetch(limits)).await {
-                Ok(fetched) => fetched,
-                Err(_) => Err(StoreError::Unavailable { reason: "a scan timed out".to_owned() }),
-            };
+            let fetched = timed(&self.ground.env, timeout, open.fetch(limits)).await;
             let bytes = open.bytes_read() - before;
             self.bytes_read += bytes;
             self.original_bytes += if is_original { bytes } else { 0 };

@@ -1,13 +1,13 @@
 //! Reads a piece back from the store, block by block, and adds up what it holds. Nothing of what was written is trusted.
 
 use anabranch_model::{Checksum, Interval, Position, Row};
-use anabranch_store::{After, Direction, Scan, ScanSpan, StoreError, block::Block};
+use anabranch_store::{After, Direction, Scan, ScanSpan, block::Block};
 
 use crate::{
     SplitError,
     record::{Piece, Stored, Strategy, Target, WidePartition},
     spread::piece_of,
-    work::Work,
+    work::{Work, timed},
 };
 
 /// What a piece holds.
@@ -37,10 +37,7 @@ pub(crate) async fn read_back(
         timeout: work.options.call_timeout,
     };
     loop {
-        let page = match work.env.timeout(scan.timeout, work.store.scan(&scan)).await {
-            Ok(page) => page?,
-            Err(_) => return Err(StoreError::Unavailable { reason: "a scan timed out".to_owned() }.into()),
-        };
+        let page = timed(&work.env, scan.timeout, work.store.scan(&scan)).await?;
         let mut bytes = 0;
         let after = page.rows.last().map(|row| After::Row(row.key()));
         for row in page.rows {

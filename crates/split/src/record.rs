@@ -88,6 +88,11 @@ impl WidePartition {
         }
     }
 
+    /// Its name within its slice.
+    pub fn name(&self) -> String {
+        format!("{}.{}.{}", self.time_bucket, self.event_bucket, self.time_series_id)
+    }
+
     /// Its key in the original's table.
     pub fn key(&self) -> PartitionKey {
         PartitionKey {

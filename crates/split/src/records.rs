@@ -194,7 +194,7 @@ fn scope(namespace: &NamespaceName, time_slice: &str, shard: u64) -> String {
 }
 
 fn key(partition: &WidePartition) -> MetaKey {
-    let name = format!("{}.{}.{}", partition.time_bucket, partition.event_bucket, partition.time_series_id);
+    let name = partition.name();
     let shard = xxh3_64(name.as_bytes()) % SHARDS;
     MetaKey::new(scope(&partition.namespace, &partition.time_slice, shard), name)
 }

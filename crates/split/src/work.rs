@@ -133,10 +133,7 @@ impl Work {
         let before = reader.bytes_read();
         let timeout = self.options.call_timeout;
         let limits = ReadLimits { rows: usize::MAX, bytes: self.options.fetch_bytes, timeout };
-        match self.env.timeout(timeout, reader.fetch(limits)).await {
-            Ok(result) => result?,
-            Err(_) => return Err(StoreError::Unavailable { reason: "a scan timed out".to_owned() }.into()),
-        }
+        timed(&self.env, timeout, reader.fetch(limits)).await?;
         self.pace(reader.bytes_read() - before).await;
         Ok(())
     }
@@ -144,5 +141,17 @@ impl Work {
     /// Waits until this many bytes more may be read or written.
     pub(crate) async fn pace(&self, bytes: u64) {
         self.pace.take(&self.env, bytes).await;
+    }
+}
+
+/// Lets a read of the store take no longer than this.
+pub(crate) async fn timed<T>(
+    env: &Env,
+    timeout: Duration,
+    read: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    match env.timeout(timeout, read).await {
+        Ok(result) => result,
+        Err(_) => Err(StoreError::Unavailable { reason: "a scan timed out".to_owned() }),
     }
 }

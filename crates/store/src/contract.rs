@@ -10,7 +10,8 @@ use std::{
 };
 
 use anabranch_model::{
-    EventBucket, EventItemKey, Interval, PartitionKey, Position, Row, RowKey, TableName, TimeBucket, TimeSeriesId,
+    EventBucket, EventItemKey, Interval, Order, PartitionKey, Position, Row, RowKey, TableName, TimeBucket,
+    TimeSeriesId,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -122,6 +123,15 @@ pub enum Direction {
     Backward,
 }
 
+impl From<Order> for Direction {
+    fn from(order: Order) -> Direction {
+        match order {
+            Order::LatestFirst => Direction::Forward,
+            Order::OldestFirst => Direction::Backward,
+        }
+    }
+}
+
 /// A bounded read of one partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scan {
@@ -167,6 +177,16 @@ pub enum After {
     Event(Position),
     /// This row is behind; the rest of its event isn't.
     Row(RowKey),
+}
+
+impl After {
+    /// The event that it lies in or behind.
+    pub fn position(&self) -> &Position {
+        match self {
+            After::Event(position) => position,
+            After::Row(key) => &key.position,
+        }
+    }
 }
 
 /// What a scan found.

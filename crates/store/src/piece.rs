@@ -73,10 +73,7 @@ impl PieceReader {
         order: Order,
         after: Option<Position>,
     ) -> Self {
-        let direction = match order {
-            Order::LatestFirst => Direction::Forward,
-            Order::OldestFirst => Direction::Backward,
-        };
+        let direction = Direction::from(order);
         let apart = interval.is_empty() || interval.end <= bounds.oldest.time || interval.start > bounds.newest.time;
         let behind = after.as_ref().is_some_and(|after| match direction {
             Direction::Forward => *after <= bounds.oldest,

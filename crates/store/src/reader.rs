@@ -40,10 +40,7 @@ impl PartitionReader {
         order: Order,
         after: Option<After>,
     ) -> Self {
-        let direction = match order {
-            Order::LatestFirst => Direction::Forward,
-            Order::OldestFirst => Direction::Backward,
-        };
+        let direction = Direction::from(order);
         let exhausted = interval.is_empty();
         let rows = VecDeque::new();
         PartitionReader { store, table, partition, interval, direction, after, rows, exhausted, bytes_read: 0 }

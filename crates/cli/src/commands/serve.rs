@@ -18,14 +18,7 @@ use crate::{
 const USUAL_PORT: u16 = 7400;
 
 pub(crate) async fn run(session: &Session, args: &ServeArgs) -> Outcome {
-    let layers = config_layers::load(&args.server)?;
-    layers.check()?;
-    for unknown in &layers.unknown_variables {
-        note(session.colors, unknown);
-    }
-    let config = layers.config;
-    start_log(session, &config)?;
-    let mut signals = Signals::listen()?;
+    let (config, mut signals) = prepare(session, config_layers::load(&args.server)?)?;
     let starting = Server::start(config.clone(), session.env.clone());
     let server = tokio::select! {
         server = starting => server.map_err(|error| refusal(&error))?,
@@ -61,7 +54,17 @@ pub(super) fn refusal(error: &StartError) -> Failure {
     }
 }
 
-pub(super) fn start_log(session: &Session, config: &Config) -> Outcome {
+/// What every process that runs until it is told to stop begins with: checked settings, a log, an ear for signals.
+pub(super) fn prepare(session: &Session, layers: config_layers::Layers) -> Result<(Config, Signals), Failure> {
+    layers.check()?;
+    for unknown in &layers.unknown_variables {
+        note(session.colors, unknown);
+    }
+    start_log(session, &layers.config)?;
+    Ok((layers.config, Signals::listen()?))
+}
+
+fn start_log(session: &Session, config: &Config) -> Outcome {
     // Libraries are quieter than we are, unless they are named.
     let level = match config.log.level.contains(['=', ',']) {
         true => config.log.level.clone(),

@@ -2,25 +2,17 @@
 
 use anabranch_server::{StartError, Worker};
 
-use super::serve::{refusal, start_log};
+use super::serve::{prepare, refusal};
 use crate::{
     args::WorkerArgs,
     config_layers,
     failure::{Failure, Outcome},
-    interrupt::Signals,
-    output::{Out, note},
+    output::Out,
     session::Session,
 };
 
 pub(crate) async fn run(session: &Session, args: &WorkerArgs) -> Outcome {
-    let layers = config_layers::load(&args.flags())?;
-    layers.check()?;
-    for unknown in &layers.unknown_variables {
-        note(session.colors, unknown);
-    }
-    let config = layers.config;
-    start_log(session, &config)?;
-    let mut signals = Signals::listen()?;
+    let (config, mut signals) = prepare(session, config_layers::load(&args.flags())?)?;
     let starting = Worker::start(config.clone(), session.env.clone());
     let worker = tokio::select! {
         worker = starting => worker.map_err(|error| refused(&error))?,

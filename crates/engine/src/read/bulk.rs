@@ -38,8 +38,8 @@ pub struct BulkRead {
     plan: Arc<Plan>,
     /// Not begun, in the read's order.
     stretches: VecDeque<Stretch>,
-    /// Begun ahead of time, with the bound that each ends at; they come before `stretches`.
-    ahead: VecDeque<(Stretch, Task<Pages>)>,
+    /// Begun ahead of time; they come before `stretches`.
+    ahead: VecDeque<Task<Pages>>,
     /// The one that is read page by page, and how far it has come.
     current: Option<(Stretch, Option<PageToken>)>,
     ready: VecDeque<Result<Page, EngineError>>,
@@ -151,7 +151,7 @@ impl BulkRead {
                 return Some(page);
             }
             self.begin_ahead();
-            if let Some((_, task)) = self.ahead.pop_front() {
+            if let Some(task) = self.ahead.pop_front() {
                 let pages = task.await;
                 self.begin_ahead();
                 let failed = || vec![Err(EngineError::NotServing { reason: "reading ahead was cut short".to_owned() })];
@@ -179,7 +179,7 @@ impl BulkRead {
             && self.stretches.front().is_some_and(|stretch| stretch.bounded)
         {
             let Some(stretch) = self.stretches.pop_front() else { return };
-            let (engine, plan, last) = (self.engine.clone(), self.plan.clone(), self.stretches.is_empty());
+            let (engine, plan, last) = (self.engine.clone(), self.plan.clone(), self.is_last(stretch));
             let task = self.engine.env.spawn(async move {
                 let (mut pages, mut next) = (Vec::new(), None);
                 loop {
@@ -198,7 +198,7 @@ impl BulkRead {
                     }
                 }
             });
-            self.ahead.push_back((stretch, task));
+            self.ahead.push_back(task);
         }
     }
 

@@ -115,14 +115,10 @@ impl<'a> Routing<'a> {
     fn doubt(&mut self, group: &Group, wide: &WidePartition, order: Order, after: Option<&After>) {
         let settings = self.namespace.record.config_at(self.engine.env.now()).split;
         let percent = if self.mode == ReadMode::On { ON_PERCENT } else { u64::from(settings.compare_percent) };
-        let name = format!("{}.{}.{}", wide.time_bucket, wide.event_bucket, wide.time_series_id);
-        if xxh3_64(name.as_bytes()) % 100 >= percent {
+        if xxh3_64(wide.name().as_bytes()) % 100 >= percent {
             return;
         }
-        let after = after.map(|after| match after {
-            After::Event(position) => position.clone(),
-            After::Row(key) => key.position.clone(),
-        });
+        let after = after.map(|after| after.position().clone());
         self.doubted.push(DoubtedRead {
             partition: wide.clone(),
             slice_start: group.slice.interval.start,

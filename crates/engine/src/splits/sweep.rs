@@ -95,9 +95,7 @@ impl Engine {
     /// Whether time has sealed enough of a tail: probably a piece, or all of it, or a little for long.
     fn is_extension_due(&self, record: &NamespaceRecord, row: &WideRow, end: Timestamp, now: Timestamp) -> bool {
         let (State::Completed { .. }, Some(last)) = (&row.state, row.served.last()) else { return false };
-        let mut sealing = record.clone();
-        sealing.seal(now);
-        let sealed = sealing.sealed_until.min(end);
+        let sealed = record.sealable_until(now).min(end);
         let looked = row.looked_until.max(last.span.end);
         if sealed <= looked {
             return false;
