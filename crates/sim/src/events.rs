@@ -18,6 +18,9 @@ use crate::{
 pub(crate) const STATUS: &str = "status";
 pub(crate) const STATUSES: [&str; 3] = ["new", "done", ""];
 
+/// How near the end of the window an event lies that a slow write takes out of it.
+const EDGE: Duration = Duration::from_secs(2);
+
 /// A new event of a series, somewhere in the window of these settings, seldom outside.
 pub(crate) fn draw_event(
     dice: &Dice,
@@ -48,10 +51,11 @@ fn within(dice: &Dice, window: Interval) -> Timestamp {
 fn draw_time(dice: &Dice, config: &NamespaceConfig, now: Timestamp) -> Timestamp {
     let span = |limit: Duration| Duration::from_nanos(dice.below(limit.as_nanos() as u64 + 1));
     let time = match dice.below(20) {
-        0 => now.saturating_sub(config.accept_limit), // out of the window soon
-        1 => now.saturating_add(config.drift_limit),
-        2..=4 => now.saturating_add(span(config.drift_limit)),
-        5..=9 => now.saturating_sub(span(config.accept_limit)),
+        0 => now.saturating_sub(config.accept_limit), // out of the window at once
+        1 | 2 => now.saturating_sub(config.accept_limit).saturating_add(span(EDGE.min(config.accept_limit))), // soon
+        3 => now.saturating_add(config.drift_limit),
+        4..=6 => now.saturating_add(span(config.drift_limit)),
+        7..=10 => now.saturating_sub(span(config.accept_limit)),
         _ => now.saturating_sub(span(config.accept_limit.min(Duration::from_secs(5)))),
     };
     on_a_bound(dice, config, time)
