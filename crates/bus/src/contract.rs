@@ -16,6 +16,25 @@ pub trait Bus: Send + Sync + 'static {
 
     /// The work that a delivery asked for is recorded: it needn't come again.
     async fn acknowledge(&self, delivery: &Delivery) -> Result<(), BusError>;
+
+    /// How it is, or why it can't be reached.
+    async fn state(&self) -> Result<BusState, BusError> {
+        Ok(BusState::default())
+    }
+
+    /// Lets go of what was published, as far as there is somebody to take it.
+    async fn close(&self) {}
+}
+
+/// How a bus is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BusState {
+    /// Detections on their way that nobody has acknowledged.
+    pub waiting: u64,
+    /// Detections that were accepted and dropped later, since nobody took them in time.
+    pub dropped: u64,
+    /// Messages that couldn't be read, and were put aside.
+    pub dead_letters: u64,
 }
 
 /// What became of a detection.

@@ -30,7 +30,7 @@ use rdkafka::{
 };
 use tokio::sync::OnceCell;
 
-use crate::{Bus, BusError, Delivery, Detection, Published};
+use crate::{Bus, BusError, BusState, Delivery, Detection, Published};
 
 /// The header of a dead letter that says why.
 const REASON: &str = "reason";
@@ -179,6 +179,16 @@ impl Bus for KafkaBus {
 
     async fn acknowledge(&self, delivery: &Delivery) -> Result<(), BusError> {
         self.acknowledge_tag(delivery.tag).await
+    }
+
+    async fn state(&self) -> Result<BusState, BusError> {
+        let KafkaStats { dropped, dead_letters, .. } = self.stats();
+        Ok(BusState { waiting: self.lag().await?, dropped, dead_letters })
+    }
+
+    async fn close(&self) {
+        // What the broker doesn't take is seen again by the next read.
+        let _ = self.flush(self.options.timeout).await;
     }
 }
 

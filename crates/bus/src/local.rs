@@ -9,7 +9,7 @@ use std::{
 use async_trait::async_trait;
 use tokio::sync::Notify;
 
-use crate::{Bus, BusError, Delivery, Detection, Published};
+use crate::{Bus, BusError, BusState, Delivery, Detection, Published};
 
 /// Detections within one process.
 pub struct LocalBus {
@@ -104,6 +104,10 @@ impl Bus for LocalBus {
         inside.delivered.remove(&delivery.tag);
         inside.known.remove(&suspect(&delivery.detection));
         Ok(())
+    }
+
+    async fn state(&self) -> Result<BusState, BusError> {
+        Ok(BusState { waiting: self.len() as u64, ..BusState::default() })
     }
 }
 

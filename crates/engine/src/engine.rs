@@ -239,7 +239,8 @@ impl Engine {
         self.store.close().await.map_err(EngineError::Store)
     }
 
-    pub(crate) fn is_stopping(&self) -> bool {
+    /// Whether it was told to stop.
+    pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }
 

@@ -1,10 +1,12 @@
-//! The server: gRPC and HTTP/JSON over one engine on the embedded store; limits, configuration, wiring.
+//! The server: gRPC and HTTP/JSON over one engine, on the embedded store or on a cluster; limits, configuration, wiring.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | [`config`] | [`Config`]: what a configuration file may say, with its rules |
 //! | [`start`] | [`Server`]: starting, where it listens, stopping without losing anything |
+//! | `backend` | the store and the bus that are configured; waiting for those that are away |
 //! | [`worker`] | [`Worker`]: splits wide partitions on a shared store, and serves nobody |
+//! | `doors` | what is answered while a server waits for its store |
 //! | `listen`, `tls` | sockets, TLS, connections, and their graceful end |
 //! | `limits` | how many requests are worked on at once; panics become errors |
 //! | `operations` | every rpc once, whoever asks: messages in, messages out |
@@ -14,8 +16,10 @@
 //! | `http` | the routes, and failures as JSON |
 //! | `observe` | what is counted, and `/metrics` |
 
+mod backend;
 pub mod config;
 mod convert;
+mod doors;
 mod failure;
 mod grpc;
 mod http;
@@ -27,6 +31,6 @@ pub mod start;
 mod tls;
 pub mod worker;
 
-pub use config::{ByteSize, Config, ConfigError, Field, LogFormat, Problem};
+pub use config::{BusUrl, ByteSize, Config, ConfigError, Field, LogFormat, Problem, StoreUrl};
 pub use start::{Server, StartError};
 pub use worker::Worker;

@@ -1,7 +1,8 @@
 //! What the server counts beside the engine, and the text of `/metrics`. Labels are fixed words only.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use anabranch_bus::{BusError, BusState};
 use anabranch_runtime::Env;
 use prometheus::{
     HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
@@ -36,6 +37,60 @@ pub(crate) struct Observe {
     pub(crate) refused: IntCounterVec,
     pub(crate) panics: IntCounter,
     pub(crate) connections: IntGaugeVec,
+    pub(crate) bus: BusHealth,
+}
+
+/// What is known of the bus.
+pub(crate) struct BusHealth {
+    up: IntGauge,
+    lag: IntGauge,
+    dropped: IntCounter,
+    dead_letters: IntCounter,
+    away: Mutex<Option<String>>,
+}
+
+impl BusHealth {
+    fn new(registry: &Registry) -> BusHealth {
+        let gauge = |name: &str, help: &str| register(registry, IntGauge::new(name, help));
+        let counter = |name: &str, help: &str| register(registry, IntCounter::new(name, help));
+        BusHealth {
+            up: gauge("anabranch_bus_up", "Whether the bus of detections can be reached"),
+            lag: gauge("anabranch_bus_lag", "Detections on the bus that nobody has acknowledged"),
+            dropped: counter(
+                "anabranch_bus_dropped_total",
+                "Detections dropped because the bus didn't take them in time",
+            ),
+            dead_letters: counter("anabranch_bus_dead_letters_total", "Messages on the bus that couldn't be read"),
+            away: Mutex::default(),
+        }
+    }
+
+    /// Keeps what the bus said.
+    pub(crate) fn tell(&self, state: Result<BusState, BusError>) {
+        self.up.set(i64::from(state.is_ok()));
+        let mut away = self.away.lock().unwrap_or_else(PoisonError::into_inner);
+        match state {
+            Ok(state) => {
+                self.lag.set(i64::try_from(state.waiting).unwrap_or(i64::MAX));
+                self.dropped.inc_by(state.dropped.saturating_sub(self.dropped.get()));
+                self.dead_letters.inc_by(state.dead_letters.saturating_sub(self.dead_letters.get()));
+                if away.take().is_some() {
+                    tracing::info!("the bus is back");
+                }
+            }
+            Err(error) => {
+                if away.is_none() {
+                    tracing::warn!("{error}; detections wait, reads and writes don't");
+                }
+                *away = Some(error.to_string());
+            }
+        }
+    }
+
+    /// Why it can't be reached, if it can't.
+    pub(crate) fn away(&self) -> Option<String> {
+        self.away.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 impl Observe {
@@ -58,6 +113,7 @@ impl Observe {
             refused: register(&registry, IntCounterVec::new(refused, &["protocol"])),
             panics: register(&registry, panics),
             connections: register(&registry, IntGaugeVec::new(connections, &["protocol"])),
+            bus: BusHealth::new(&registry),
             registry,
             env,
         })

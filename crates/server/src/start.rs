@@ -4,6 +4,7 @@ use std::{
     fmt::Write as _,
     io,
     net::SocketAddr,
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -11,16 +12,20 @@ use std::{
     time::Duration,
 };
 
-use anabranch_engine::{Engine, EngineError};
+use anabranch_bus::{Bus, BusError};
+use anabranch_engine::EngineError;
 use anabranch_runtime::{Env, Task};
-use anabranch_store::Store;
-use anabranch_store_fjall::{FjallStore, OpenError};
+use anabranch_store_cassandra::ConnectError;
+use anabranch_store_fjall::OpenError;
 use thiserror::Error;
 use tokio::sync::{Semaphore, watch};
 use tonic_health::server::HealthReporter;
 
 use crate::{
-    Config, Problem, grpc,
+    Config, Problem, StoreUrl,
+    backend::{Backend, Waiting},
+    doors::Doors,
+    grpc,
     http::{self, Http},
     limits::Gate,
     listen::{self, Listener},
@@ -78,6 +83,22 @@ pub enum StartError {
     /// The data directory can't be opened.
     #[error(transparent)]
     Store(#[from] OpenError),
+    /// A file that a setting names can't be read.
+    #[error("cannot read {} ({setting}): {source}", path.display())]
+    File {
+        /// Which setting names it.
+        setting: &'static str,
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The cluster can't be used.
+    #[error(transparent)]
+    Cassandra(#[from] ConnectError),
+    /// The bus can't be reached.
+    #[error(transparent)]
+    Bus(BusError),
     /// What is stored can't be loaded.
     #[error("the store is open, but what it holds can't be loaded: {0}")]
     Engine(#[from] EngineError),
@@ -98,6 +119,7 @@ pub struct Server {
     grpc_addr: SocketAddr,
     http_addr: SocketAddr,
     operations: Arc<Operations>,
+    bus: Arc<dyn Bus>,
     health: HealthReporter,
     env: Env,
     stop: watch::Sender<bool>,
@@ -115,8 +137,22 @@ impl Server {
         let http_tcp = bind("listen.http", config.listen.http).await?;
         let (grpc_addr, http_addr) = (address(&grpc_tcp)?, address(&http_tcp)?);
 
-        let engine = open(&config, &env).await?;
         let observe = Observe::new(env.clone());
+        let connections = Arc::new(Semaphore::new(config.limits.max_connections));
+        let waiting = Waiting::default();
+        let doors = match config.store.url {
+            // Opening takes a moment: connections wait for it.
+            StoreUrl::Embedded => None,
+            StoreUrl::Cassandra { .. } => Some(Doors::new(&waiting, &connections, &observe, &env)),
+        };
+        if let Some(doors) = &doors {
+            doors.answer(Protocol::Grpc, &grpc_tcp, grpc_tls.clone(), grpc::refuse)?;
+            doors.answer(Protocol::Http, &http_tcp, http_tls.clone(), http::refuse)?;
+        }
+        let backend = Backend::open(&config, &env, &waiting).await?;
+        drop(doors);
+        backend.watch_bus(&observe, &env);
+        let Backend { engine, bus } = backend;
         let operations = Arc::new(Operations {
             engine,
             env: env.clone(),
@@ -141,7 +177,6 @@ impl Server {
         let http_router = http::router(http, gate(Protocol::Http, "/v1/", http::refuse));
 
         let (stop, stopping) = watch::channel(false);
-        let connections = Arc::new(Semaphore::new(config.limits.max_connections));
         let listen = |protocol, tcp, tls, router| {
             let (room, observe) = (connections.clone(), observe.clone());
             let listener = Listener { protocol, tcp, tls, router, room, observe, env: env.clone() };
@@ -153,7 +188,7 @@ impl Server {
         ];
         grpc::report(&health, true).await;
         watch_health(operations.clone(), health.clone(), stopping);
-        Ok(Server { grpc_addr, http_addr, operations, health, env, stop, listeners })
+        Ok(Server { grpc_addr, http_addr, operations, bus, health, env, stop, listeners })
     }
 
     /// Where gRPC is served.
@@ -179,7 +214,9 @@ impl Server {
             listener.await;
         }
         watches.abort();
-        self.operations.engine.shutdown().await
+        let stopped = self.operations.engine.shutdown().await;
+        self.bus.close().await;
+        stopped
     }
 }
 
@@ -192,21 +229,6 @@ pub(crate) async fn bind(setting: &'static str, address: SocketAddr) -> Result<t
 
 pub(crate) fn address(listener: &tokio::net::TcpListener) -> Result<SocketAddr, StartError> {
     listener.local_addr().map_err(|error| StartError::Internal(error.to_string()))
-}
-
-/// The engine over the store of the data directory.
-async fn open(config: &Config, env: &Env) -> Result<Arc<Engine>, StartError> {
-    let (data, options, inner) = (config.store.data.clone(), config.store_options(), env.clone());
-    let opened = env.blocking(move || FjallStore::open(data, options, inner)).await;
-    let opened = opened.ok_or_else(|| StartError::Internal("opening the store panicked; the log has more".to_owned()));
-    let store: Arc<dyn Store> = Arc::new(opened??);
-    match Engine::start(store.clone(), env.clone(), config.engine_options()).await {
-        Ok(engine) => Ok(engine),
-        Err(error) => {
-            let _ = store.close().await;
-            Err(error.into())
-        }
-    }
 }
 
 /// Keeps the health that gRPC tells true to what the engine says.

@@ -4,11 +4,13 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
     path::PathBuf,
+    str::FromStr,
     time::Duration,
 };
 
 use anabranch_model::NamespaceName;
 use scylla::statement::Consistency;
+use serde::{Deserialize, Serialize};
 
 use crate::ConnectError;
 
@@ -95,8 +97,9 @@ impl CassandraOptions {
     }
 }
 
-/// How often each row is kept, and where.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// How often each row is kept, and where. As text `3`, or `east:3,west:2`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub enum Replication {
     /// So often, wherever: for one data centre.
     Simple(u8),
@@ -132,8 +135,43 @@ impl Replication {
     }
 }
 
-/// How many replicas take part in a read or a write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+impl fmt::Display for Replication {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Replication::Simple(copies) => copies.fmt(f),
+            Replication::PerDatacenter(places) => {
+                let places: Vec<String> = places.iter().map(|(name, copies)| format!("{name}:{copies}")).collect();
+                f.write_str(&places.join(","))
+            }
+        }
+    }
+}
+
+impl FromStr for Replication {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Ok(copies) = text.trim().parse() {
+            return Ok(Replication::Simple(copies));
+        }
+        let wrong = || {
+            format!("`{text}` is neither a number of copies, as `3`, nor one for each data centre, as `east:3,west:2`")
+        };
+        let place = |place: &str| {
+            let (name, copies) = place.trim().split_once(':')?;
+            Some((name.trim().to_owned(), copies.trim().parse().ok()?))
+        };
+        let places: Option<BTreeMap<String, u8>> = text.split(',').map(place).collect();
+        places
+            .filter(|places| places.keys().all(|name| !name.is_empty()))
+            .map(Replication::PerDatacenter)
+            .ok_or_else(wrong)
+    }
+}
+
+/// How many replicas take part in a read or a write. As text it is spelt as in CQL: `LOCAL_QUORUM`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub enum Level {
     /// Any one.
     One,
@@ -150,6 +188,9 @@ pub enum Level {
 }
 
 impl Level {
+    const ALL: [Level; 6] =
+        [Level::One, Level::LocalOne, Level::LocalQuorum, Level::Quorum, Level::EachQuorum, Level::All];
+
     /// Whether a read at `read`, in the same data centre, is sure to see what was written at this level (W1).
     fn is_seen_by(self, read: Level) -> bool {
         let is_quorum = |level| matches!(level, Level::LocalQuorum | Level::Quorum | Level::EachQuorum);
@@ -180,6 +221,39 @@ impl fmt::Display for Level {
         })
     }
 }
+
+impl FromStr for Level {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let level = Level::ALL.into_iter().find(|level| level.to_string().eq_ignore_ascii_case(text.trim()));
+        level.ok_or_else(|| {
+            let known = Level::ALL.map(|level| level.to_string()).join(", ");
+            format!("`{text}` is no consistency level; there are {known}")
+        })
+    }
+}
+
+/// Types that a configuration says as text.
+macro_rules! said_as_text {
+    ($($type:ty),+) => { $(
+        impl TryFrom<String> for $type {
+            type Error = String;
+
+            fn try_from(text: String) -> Result<Self, String> {
+                text.parse()
+            }
+        }
+
+        impl From<$type> for String {
+            fn from(value: $type) -> String {
+                value.to_string()
+            }
+        }
+    )+ };
+}
+
+said_as_text!(Level, Replication);
 
 /// A name and its password.
 #[derive(Clone)]
@@ -245,6 +319,20 @@ mod tests {
         }
         refusal(|options| options.replication = Replication::Simple(0));
         refusal(|options| options.replication = Replication::PerDatacenter(BTreeMap::from([("a'b".to_owned(), 3)])));
+    }
+
+    #[test]
+    fn levels_and_replication_are_read_as_they_are_shown() {
+        for level in Level::ALL {
+            assert_eq!(level.to_string().to_lowercase().parse(), Ok(level));
+        }
+        assert!("LOCAL".parse::<Level>().unwrap_err().contains("LOCAL_QUORUM"));
+        for text in ["3", "east:3,west:2"] {
+            assert_eq!(text.parse::<Replication>().unwrap().to_string(), text);
+        }
+        for text in ["", "three", "east", "east:x", ":3", "300"] {
+            assert!(text.parse::<Replication>().is_err(), "{text}");
+        }
     }
 
     #[test]

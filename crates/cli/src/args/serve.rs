@@ -10,19 +10,20 @@ Examples:
   anabranch serve --data /var/lib/anabranch --log-format json
   anabranch serve --grpc 127.0.0.1:0 --http 127.0.0.1:0   # any free ports; they are printed
   anabranch serve --grpc 0.0.0.0:7400 --insecure          # everyone may read, write and delete
+  anabranch serve --store cassandra://10.0.0.1,10.0.0.2 --bus kafka://10.0.0.3
 
 Settings come from defaults, then the file, then the environment, then flags; `anabranch config` shows the result. \
 SIGINT and SIGTERM stop the server after it has finished its requests; a second one ends it at once.";
 
 const WORKER_EXAMPLES: &str = "\
 Examples:
-  anabranch worker --http 127.0.0.1:7501 --split-workers 4
+  anabranch worker --store cassandra://10.0.0.1 --bus kafka://10.0.0.3 --http 127.0.0.1:7501 --split-workers 4
 
 Runs the workers of `anabranch serve` without its listeners for reads and writes, on a store that several processes share; \
 /healthz, /readyz, /metrics and /v1/tasks are served over HTTP. The embedded store can't be shared: there `anabranch serve` \
 runs the workers itself, and this command is refused. Several workers never do the same work twice.";
 
-/// Run a server on a data directory
+/// Run a server on a data directory, or on a cluster
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ServeArgs {
@@ -37,6 +38,12 @@ pub(crate) struct WorkerArgs {
     /// Settings (TOML) [default: ./anabranch.toml if it is there]
     #[arg(long, value_name = "FILE", env = "ANABRANCH_CONFIG", hide_env = true)]
     config: Option<PathBuf>,
+    /// The store: `embedded`, or `cassandra://HOST:PORT,HOST:PORT/PREFIX` for a cluster that several servers share
+    #[arg(long, value_name = "URL")]
+    store: Option<String>,
+    /// How detections of wide partitions reach workers: `in-process`, or `kafka://HOST:PORT,HOST:PORT/TOPIC`
+    #[arg(long, value_name = "URL")]
+    bus: Option<String>,
     /// Address for health and metrics over HTTP; port 0 takes any free one
     #[arg(long, value_name = "ADDRESS")]
     http: Option<String>,
@@ -59,6 +66,8 @@ impl WorkerArgs {
     pub(crate) fn flags(&self) -> ServerFlags {
         ServerFlags {
             config: self.config.clone(),
+            store: self.store.clone(),
+            bus: self.bus.clone(),
             http: self.http.clone(),
             insecure: self.insecure,
             split_workers: self.split_workers.map(|workers| workers as usize),
@@ -75,7 +84,13 @@ pub(crate) struct ServerFlags {
     /// Settings (TOML) [default: ./anabranch.toml if it is there]
     #[arg(long, value_name = "FILE", env = "ANABRANCH_CONFIG", hide_env = true)]
     pub(crate) config: Option<PathBuf>,
-    /// Where the data is; made when it isn't there
+    /// The store: `embedded`, or `cassandra://HOST:PORT,HOST:PORT/PREFIX` for a cluster that several servers share
+    #[arg(long, value_name = "URL")]
+    pub(crate) store: Option<String>,
+    /// How detections of wide partitions reach workers: `in-process`, or `kafka://HOST:PORT,HOST:PORT/TOPIC`
+    #[arg(long, value_name = "URL")]
+    pub(crate) bus: Option<String>,
+    /// Where the embedded store's data is; made when it isn't there
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
     /// Address for gRPC; port 0 takes any free one
@@ -120,6 +135,8 @@ impl ServerFlags {
             LogFormat::Json => "json".to_owned(),
         });
         let flags = [
+            ("store.url", "--store", self.store.clone()),
+            ("bus.url", "--bus", self.bus.clone()),
             ("store.data", "--data", path(&self.data)),
             ("listen.grpc", "--grpc", self.grpc.clone()),
             ("listen.http", "--http", self.http.clone()),

@@ -2,12 +2,13 @@
 
 use std::{
     fs, io,
+    net::{TcpStream, ToSocketAddrs},
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use anabranch_model::Timestamp;
-use anabranch_server::Config;
+use anabranch_server::{Config, StoreUrl};
 use anabranch_store_fjall::{Inspection, inspect};
 use clap::builder::styling::{AnsiColor, Style};
 use serde_json::json;
@@ -24,6 +25,7 @@ use crate::{
 /// Below this the store may stop at any moment; its journals alone may take as much.
 const LITTLE_DISK: u64 = 1 << 30;
 const NO_DISK: u64 = 128 << 20;
+const NODE_TIMEOUT: Duration = Duration::from_secs(3);
 /// 2025-01-01: nobody ran this before.
 const LEAST_NOW: Timestamp = Timestamp::from_seconds(1_735_689_600);
 
@@ -82,12 +84,34 @@ pub(crate) fn run(session: &Session, args: &DoctorArgs) -> Outcome {
     let mut findings = Findings::default();
     let config = check_configuration(args, &mut findings);
     check_clock(session.now(), &mut findings);
-    check_directory(&config, session.now(), &mut findings);
+    match &config.store.url {
+        StoreUrl::Embedded => check_directory(&config, session.now(), &mut findings),
+        StoreUrl::Cassandra { nodes, .. } => check_nodes(nodes, &mut findings),
+    }
     print(session, &findings.0)?;
     match findings.0.iter().filter(|finding| finding.verdict == Verdict::Fail).count() {
         0 => Ok(()),
         1 => Err(Failure::other("one check failed")),
         count => Err(Failure::other(format!("{count} checks failed"))),
+    }
+}
+
+/// Whether nodes accept connections; whether they let us in, `serve` tells.
+fn check_nodes(nodes: &[String], findings: &mut Findings) {
+    for node in nodes {
+        let addresses = node.to_socket_addrs().map(Iterator::collect::<Vec<_>>).unwrap_or_default();
+        let reached = addresses.iter().find(|address| TcpStream::connect_timeout(address, NODE_TIMEOUT).is_ok());
+        match reached {
+            Some(address) => findings.ok("store", format!("{node}: {address} accepts connections")),
+            None if addresses.is_empty() => {
+                findings.fail("store", format!("{node}: there is no such host"), "correct store.url");
+            }
+            None => findings.fail(
+                "store",
+                format!("{node} doesn't accept connections"),
+                "start it, or correct store.url; a server waits until one node answers",
+            ),
+        }
     }
 }
 

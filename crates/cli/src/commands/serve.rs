@@ -2,7 +2,7 @@
 
 use std::{io::IsTerminal, net::SocketAddr, path::Path};
 
-use anabranch_server::{Config, LogFormat, Server, StartError};
+use anabranch_server::{BusUrl, Config, LogFormat, Server, StartError, StoreUrl};
 use tracing_subscriber::EnvFilter;
 
 use crate::{
@@ -37,13 +37,15 @@ pub(crate) async fn run(session: &Session, args: &ServeArgs) -> Outcome {
             return Err(Failure::other(format!("{signal} once more: ended without waiting for requests")));
         }
     }
-    tracing::info!("stopped; everything acknowledged is on disk");
+    tracing::info!("stopped; everything acknowledged is stored");
     Ok(())
 }
 
 pub(super) fn refusal(error: &StartError) -> Failure {
     let exit = match error {
-        StartError::Config(_) | StartError::Tls(_) | StartError::NotShared { .. } => Exit::Usage,
+        StartError::Config(_) | StartError::Tls(_) | StartError::NotShared { .. } | StartError::File { .. } => {
+            Exit::Usage
+        }
         _ => Exit::Failure,
     };
     let failure = Failure::new(exit, error.to_string());
@@ -68,7 +70,10 @@ fn start_log(session: &Session, config: &Config) -> Outcome {
     // Libraries are quieter than we are, unless they are named.
     let level = match config.log.level.contains(['=', ',']) {
         true => config.log.level.clone(),
-        false => format!("{},h2=warn,hyper=warn,tower=warn,fjall=warn,lsm_tree=warn", config.log.level),
+        false => format!(
+            "{},h2=warn,hyper=warn,tower=warn,fjall=warn,lsm_tree=warn,scylla=error,librdkafka=error",
+            config.log.level
+        ),
     };
     let wrong = |error: tracing_subscriber::filter::ParseError| {
         Failure::usage(format!("log.level can't be `{}`: {error}", config.log.level))
@@ -91,7 +96,13 @@ fn greet(config: &Config, grpc: SocketAddr, http: SocketAddr) -> Outcome {
     out.line("")?;
     out.line(format!("  gRPC  {scheme}://{grpc}"))?;
     out.line(format!("  HTTP  {scheme}://{http}"))?;
-    out.line(format!("  data  {}", shown(&config.store.data)))?;
+    match &config.store.url {
+        StoreUrl::Embedded => out.line(format!("  data  {}", shown(&config.store.data)))?,
+        cluster @ StoreUrl::Cassandra { .. } => out.line(format!("  store {cluster}"))?,
+    }
+    if config.bus.url != BusUrl::InProcess {
+        out.line(format!("  bus   {}", config.bus.url))?;
+    }
     out.line("")?;
     out.line("What to type next, in another terminal:")?;
     out.line("")?;

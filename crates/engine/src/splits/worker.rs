@@ -29,17 +29,16 @@ impl Engine {
                     continue;
                 }
             };
-            match self.take_down(&delivery.detection).await {
-                Ok(()) => {
-                    if let Err(error) = self.splits.bus.acknowledge(&delivery).await {
-                        self.task_failed("bus", &error);
-                    }
+            // It is acknowledged only once it is taken down: until then, whoever gets its place gets it again.
+            while let Err(error) = self.take_down(&delivery.detection).await {
+                self.task_failed("bus", &error);
+                self.env.sleep(self.options.refresh_interval).await;
+                if self.is_stopping() {
+                    return;
                 }
-                // It isn't acknowledged: it comes again, or the next read sees the partition again.
-                Err(error) => {
-                    self.task_failed("bus", &error);
-                    self.env.sleep(self.options.refresh_interval).await;
-                }
+            }
+            if let Err(error) = self.splits.bus.acknowledge(&delivery).await {
+                self.task_failed("bus", &error);
             }
         }
     }

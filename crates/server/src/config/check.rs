@@ -2,7 +2,9 @@
 
 use std::{fmt, net::SocketAddr, time::Duration};
 
-use super::{ByteSize, Config};
+use anabranch_model::NamespaceName;
+
+use super::{BusUrl, ByteSize, Config, StoreUrl, shared_namespaces};
 
 /// A rule that a configuration breaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +30,8 @@ impl Config {
         let mut check = Check::default();
         self.check_listen(&mut check);
         self.check_store(&mut check);
+        self.check_cassandra(&mut check);
+        self.check_bus(&mut check);
         self.check_limits(&mut check);
         self.check_engine(&mut check);
         self.check_splits(&mut check);
@@ -55,6 +59,54 @@ impl Config {
         check.range("store.workers", store.workers, 1, 256);
         check.range("store.max_tables", store.max_tables, 1, 1_000_000);
         check.that("store.data", !store.data.as_os_str().is_empty(), || "names no directory".to_owned());
+    }
+
+    fn check_cassandra(&self, check: &mut Check) {
+        let (cassandra, second) = (&self.cassandra, Duration::from_secs(1));
+        let (user, password) = (cassandra.user.is_some(), cassandra.password_file.is_some());
+        check.that("cassandra.password_file", password || !user, || "is needed beside cassandra.user".to_owned());
+        check.that("cassandra.user", user || !password, || "is needed beside cassandra.password_file".to_owned());
+        let (certificate, key) = (cassandra.tls_certificate.is_some(), cassandra.tls_key.is_some());
+        let pair = certificate == key;
+        check.that("cassandra.tls_key", pair, || "goes together with cassandra.tls_certificate".to_owned());
+        let trusted = cassandra.tls_ca.is_some() || !certificate;
+        check.that("cassandra.tls_ca", trusted, || "is needed beside cassandra.tls_certificate".to_owned());
+        for name in shared_namespaces(&cassandra.shared_keyspace) {
+            let name = NamespaceName::new(name);
+            check.that("cassandra.shared_keyspace", name.is_ok(), || {
+                name.err().map_or_else(String::new, |e| e.to_string())
+            });
+        }
+        check.range("cassandra.connect_timeout", cassandra.connect_timeout, second / 10, HOUR);
+        check.range("cassandra.schema_timeout", cassandra.schema_timeout, second, HOUR);
+        check.size("cassandra.max_batch", cassandra.max_batch, 4 * 1024, 16 * MIB);
+        check.range("cassandra.hedge_permille", cassandra.hedge_permille, 0, 1000);
+        check.range("cassandra.hedge_after", cassandra.hedge_after, second / 1000, HOUR);
+        check.range("cassandra.max_tables", cassandra.max_tables, 1, 1_000_000);
+        if let Some(options) = self.cassandra_options() {
+            let wrong = options.check().err().map(|error| error.to_string());
+            check.that("cassandra", wrong.is_none(), || wrong.unwrap_or_default());
+        }
+    }
+
+    fn check_bus(&self, check: &mut Check) {
+        let kafka = &self.kafka;
+        if self.bus.url != BusUrl::InProcess {
+            check.that("bus.url", cfg!(feature = "kafka"), || {
+                "this program was built without Kafka; build it with `cargo build --release --features kafka`"
+                    .to_owned()
+            });
+            let shared = self.store.url != StoreUrl::Embedded;
+            check.that("bus.url", shared, || {
+                "the embedded store is this process's alone, so nobody could work on what Kafka brings; leave `in-process`"
+                    .to_owned()
+            });
+        }
+        check.that("kafka.group", !kafka.group.is_empty(), || "names no group".to_owned());
+        check.range("kafka.partitions", kafka.partitions, 1, 10_000);
+        check.range("kafka.replication", kafka.replication, 1, 100);
+        check.range("kafka.timeout", kafka.timeout, Duration::from_millis(100), HOUR);
+        check.range("kafka.patience", kafka.patience, Duration::from_millis(100), HOUR);
     }
 
     fn check_limits(&self, check: &mut Check) {

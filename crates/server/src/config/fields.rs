@@ -2,7 +2,7 @@
 
 use toml::{Table, Value};
 
-use super::{Config, ConfigError, Engine, Limits, Listen, Log, Splits, Store};
+use super::{Bus, Cassandra, Config, ConfigError, Engine, Kafka, Limits, Listen, Log, Splits, Store};
 
 /// One setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,9 +16,12 @@ pub struct Field {
 }
 
 /// All sections with their settings.
-const SECTIONS: [(&str, &[(&str, &str)]); 6] = [
+const SECTIONS: [(&str, &[(&str, &str)]); 9] = [
     ("listen", Listen::SETTINGS),
     ("store", Store::SETTINGS),
+    ("cassandra", Cassandra::SETTINGS),
+    ("bus", Bus::SETTINGS),
+    ("kafka", Kafka::SETTINGS),
     ("limits", Limits::SETTINGS),
     ("engine", Engine::SETTINGS),
     ("splits", Splits::SETTINGS),

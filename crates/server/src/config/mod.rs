@@ -5,11 +5,14 @@ mod check;
 mod fields;
 mod section;
 mod size;
+mod url;
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use anabranch_engine::{EngineOptions, SplitOptions};
+use anabranch_model::NamespaceName;
 use anabranch_split::WorkOptions;
+use anabranch_store_cassandra::{CassandraOptions, Level, Replication, TlsOptions};
 use anabranch_store_fjall::FjallOptions;
 use jiff::fmt::serde::unsigned_duration::friendly::compact;
 use serde::{Deserialize, Serialize};
@@ -18,6 +21,7 @@ use thiserror::Error;
 pub use check::Problem;
 pub use fields::Field;
 pub use size::ByteSize;
+pub use url::{BusUrl, StoreUrl};
 
 use section::section;
 
@@ -29,6 +33,12 @@ pub struct Config {
     pub listen: Listen,
     /// Where data lies, and how much memory and disk it may use.
     pub store: Store,
+    /// How a Cassandra cluster is used, where the store is one.
+    pub cassandra: Cassandra,
+    /// How detections of wide partitions reach the workers.
+    pub bus: Bus,
+    /// How Kafka is used, where the bus is one.
+    pub kafka: Kafka,
     /// How much is taken at once.
     pub limits: Limits,
     /// How the engine behaves, for all namespaces.
@@ -60,6 +70,8 @@ section! {
 section! {
     /// Where data lies, and how much memory and disk it may use.
     Store {
+        /// `embedded` for a store of this process alone, or `cassandra://HOST:PORT,HOST:PORT/PREFIX` for a cluster.
+        url: StoreUrl = StoreUrl::Embedded,
         /// Directory of the embedded store; made when it isn't there.
         data: PathBuf = PathBuf::from("./anabranch-data"),
         /// Memory for blocks that were read.
@@ -74,6 +86,82 @@ section! {
         workers: usize = defaults::store().workers,
         /// The most tables; each slice of each namespace is one.
         max_tables: usize = defaults::store().max_tables,
+    }
+}
+
+section! {
+    /// How a Cassandra cluster is used, where the store is one.
+    Cassandra {
+        /// Copies of each row in keyspaces that are made: `3`, or by data centre `east:3,west:3`.
+        replication: Replication = defaults::cassandra().replication,
+        /// How many replicas must have a row before it is acknowledged.
+        write_consistency: Level = defaults::cassandra().write_consistency,
+        /// How many replicas are asked for a row; together with writes it must see every acknowledged one.
+        read_consistency: Level = defaults::cassandra().read_consistency,
+        /// The data centre to talk to; without it, any node is as near as another.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        local_datacenter: Option<String> = None,
+        /// Who this is, where the cluster wants to know.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        user: Option<String> = None,
+        /// A file that holds the password and nothing else.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        password_file: Option<PathBuf> = None,
+        /// Whose signatures under the nodes' certificates are trusted (PEM); turns TLS on.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        tls_ca: Option<PathBuf> = None,
+        /// The certificate to show to the cluster (PEM).
+        #[serde(skip_serializing_if = "Option::is_none")]
+        tls_certificate: Option<PathBuf> = None,
+        /// The private key of that certificate (PEM).
+        #[serde(skip_serializing_if = "Option::is_none")]
+        tls_key: Option<PathBuf> = None,
+        /// Small namespaces that share one keyspace, separated by commas.
+        shared_keyspace: String = String::new(),
+        /// How long a node may take to accept a connection.
+        #[serde(with = "compact::required")]
+        connect_timeout: Duration = defaults::cassandra().connect_timeout,
+        /// How long making or dropping a table may take.
+        #[serde(with = "compact::required")]
+        schema_timeout: Duration = defaults::cassandra().schema_timeout,
+        /// Batches above this are cut between events.
+        max_batch: ByteSize = ByteSize(defaults::cassandra().max_batch_bytes as u64),
+        /// Reads, in thousandths, that may be sent to a second replica when the first is slow.
+        hedge_permille: u32 = defaults::cassandra().hedge_permille,
+        /// The least time before a slow read is sent to a second replica.
+        #[serde(with = "compact::required")]
+        hedge_after: Duration = defaults::cassandra().hedge_after,
+        /// The most tables; each slice of each namespace is one.
+        max_tables: usize = defaults::cassandra().max_tables,
+    }
+}
+
+section! {
+    /// How detections of wide partitions reach the workers.
+    Bus {
+        /// `in-process`, or `kafka://HOST:PORT,HOST:PORT/TOPIC` to share them between servers and workers.
+        url: BusUrl = BusUrl::InProcess,
+    }
+}
+
+section! {
+    /// How Kafka is used, where the bus is one.
+    Kafka {
+        /// Workers of one group share the detections.
+        group: String = "anabranch-workers".to_owned(),
+        /// Partitions of topics that are made: the most workers that can share.
+        partitions: u32 = 16,
+        /// Copies of topics that are made.
+        replication: u32 = 1,
+        /// How long the broker may take to answer a call.
+        #[serde(with = "compact::required")]
+        timeout: Duration = Duration::from_secs(10),
+        /// How long a detection waits for a broker that is away before it is dropped.
+        #[serde(with = "compact::required")]
+        patience: Duration = Duration::from_secs(300),
+        /// A file of settings for librdkafka, `name=value` a line: security, above all.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        settings_file: Option<PathBuf> = None,
     }
 }
 
@@ -192,6 +280,10 @@ mod defaults {
         super::FjallOptions::default()
     }
 
+    pub(super) fn cassandra() -> super::CassandraOptions {
+        super::CassandraOptions::new([""; 0])
+    }
+
     pub(super) fn engine() -> super::EngineOptions {
         super::EngineOptions::default()
     }
@@ -225,6 +317,11 @@ pub enum ConfigError {
     },
 }
 
+/// The names in a list that is separated by commas.
+fn shared_namespaces(list: &str) -> impl Iterator<Item = &str> {
+    list.split(',').map(str::trim).filter(|name| !name.is_empty())
+}
+
 impl Config {
     /// Reads a TOML file's text. What it doesn't say keeps its default.
     pub fn from_toml(text: &str) -> Result<Config, ConfigError> {
@@ -242,6 +339,61 @@ impl Config {
             max_tables: self.store.max_tables,
             ..FjallOptions::default()
         }
+    }
+
+    /// What a cluster is connected with, where the store is one. Without the password, which lies in a file.
+    pub(crate) fn cassandra_options(&self) -> Option<CassandraOptions> {
+        let StoreUrl::Cassandra { nodes, prefix } = &self.store.url else { return None };
+        let (cassandra, defaults) = (&self.cassandra, defaults::cassandra());
+        let client = cassandra.tls_certificate.clone().zip(cassandra.tls_key.clone());
+        Some(CassandraOptions {
+            contact_points: nodes.clone(),
+            keyspace_prefix: prefix.clone().unwrap_or(defaults.keyspace_prefix),
+            shared_keyspace: shared_namespaces(&cassandra.shared_keyspace)
+                .filter_map(|name| NamespaceName::new(name).ok())
+                .collect(),
+            replication: cassandra.replication.clone(),
+            write_consistency: cassandra.write_consistency,
+            read_consistency: cassandra.read_consistency,
+            local_datacenter: cassandra.local_datacenter.clone(),
+            tls: cassandra.tls_ca.clone().map(|ca| TlsOptions { ca, client }),
+            connect_timeout: cassandra.connect_timeout,
+            schema_timeout: cassandra.schema_timeout,
+            metadata_timeout: self.engine.meta_timeout,
+            max_batch_bytes: cassandra.max_batch.as_usize(),
+            hedge_permille: cassandra.hedge_permille,
+            hedge_after: cassandra.hedge_after,
+            max_tables: cassandra.max_tables,
+            ..defaults
+        })
+    }
+
+    /// What Kafka is connected with.
+    #[cfg(feature = "kafka")]
+    pub(crate) fn kafka_options(
+        &self,
+        brokers: &[String],
+        topic: Option<&str>,
+    ) -> Result<anabranch_bus::KafkaOptions, crate::StartError> {
+        let kafka = &self.kafka;
+        let mut options = anabranch_bus::KafkaOptions::new(brokers);
+        if let Some(topic) = topic {
+            options.topic = topic.to_owned();
+            options.dead_letter_topic = format!("{topic}.dead");
+        }
+        options.group.clone_from(&kafka.group);
+        options.partitions = i32::try_from(kafka.partitions).unwrap_or(i32::MAX);
+        options.replication = i32::try_from(kafka.replication).unwrap_or(i32::MAX);
+        options.capacity = self.splits.max_detections;
+        (options.timeout, options.patience) = (kafka.timeout, kafka.patience);
+        if let Some(file) = &kafka.settings_file {
+            let text = crate::backend::read("kafka.settings_file", file)?;
+            let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+            let settings = lines.filter_map(|line| line.split_once('='));
+            options.settings =
+                settings.map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned())).collect();
+        }
+        Ok(options)
     }
 
     /// What the engine is started with.

@@ -24,7 +24,10 @@ pub(super) async fn health() -> &'static str {
 /// Requests are served, or why not.
 pub(super) async fn readiness(State(http): State<Arc<Http>>) -> Response {
     match http.operations.check_ready() {
-        Ok(()) => "ready\n".into_response(),
+        Ok(()) => match http.operations.observe.bus.away() {
+            None => "ready\n".into_response(),
+            Some(why) => format!("ready; {why}: wide partitions are split later\n").into_response(),
+        },
         Err(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")).into_response(),
     }
 }
