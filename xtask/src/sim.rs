@@ -6,6 +6,7 @@ use std::process::{Command, ExitCode};
 use anyhow::Result;
 
 use crate::process;
+use crate::test::KAFKA_TOO;
 use crate::workspace::Workspace;
 
 const HELP: &str = "\
@@ -34,7 +35,7 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode> {
 pub(crate) fn build_and_run(workspace: &Workspace, args: &[&str]) -> Result<bool> {
     // All of the workspace and its examples, though one binary is wanted: with less selected, cargo
     // picks fewer features for shared dependencies and builds most of the workspace a second time.
-    let build = ["build", "--workspace", "--bin", "anabranch-sim", "--examples"];
+    let build = ["build", "--workspace", "--features", KAFKA_TOO, "--bin", "anabranch-sim", "--examples"];
     if !process::run(&mut process::cargo(&workspace.root, &build))? {
         return Ok(false);
     }

@@ -14,6 +14,7 @@ use anyhow::{Context, Result, bail};
 use crate::workspace::Workspace;
 use need::Permission;
 use report::{Report, TierReport};
+pub(crate) use tier::KAFKA_TOO;
 use tier::{TIERS, Tier};
 
 const HELP: &str = "\

@@ -17,6 +17,11 @@ pub trait Bus: Send + Sync + 'static {
     /// The work that a delivery asked for is recorded: it needn't come again.
     async fn acknowledge(&self, delivery: &Delivery) -> Result<(), BusError>;
 
+    /// Whether it brings detections to other processes too. One that doesn't is heard by its own process or by nobody.
+    fn reaches_others(&self) -> bool {
+        false
+    }
+
     /// How it is, or why it can't be reached.
     async fn state(&self) -> Result<BusState, BusError> {
         Ok(BusState::default())

@@ -44,6 +44,8 @@ pub struct KafkaBus {
     /// Made with the first [`Bus::receive`]: one who only publishes takes no share of the group.
     consumer: OnceCell<Arc<StreamConsumer<Receiving>>>,
     receiving: Receiving,
+    /// Asks for the group's offsets without taking a share of it: a member that receives nothing would hold up the others.
+    looking: Arc<BaseConsumer>,
 }
 
 /// What has happened so far.
@@ -65,8 +67,9 @@ impl KafkaBus {
         make_topics(&options).await?;
         let publishing = Publishing::default();
         let producer = options.producer().create_with_context(publishing.clone()).map_err(|error| away(&error))?;
-        let receiving = Receiving::default();
-        Ok(KafkaBus { env, options, producer, publishing, consumer: OnceCell::new(), receiving })
+        let looking = Arc::new(options.consumer().create().map_err(|error| away(&error))?);
+        let (consumer, receiving) = (OnceCell::new(), Receiving::default());
+        Ok(KafkaBus { env, options, producer, publishing, consumer, receiving, looking })
     }
 
     /// What has happened so far.
@@ -82,9 +85,8 @@ impl KafkaBus {
 
     /// Detections on the topic that the group hasn't done.
     pub async fn lag(&self) -> Result<u64, BusError> {
-        let consumer = self.consumer().await?.clone();
-        let (topic, timeout) = (self.options.topic.clone(), self.options.timeout);
-        let work = move || lag_of(&consumer, &topic, timeout);
+        let (looking, topic, timeout) = (self.looking.clone(), self.options.topic.clone(), self.options.timeout);
+        let work = move || lag_of(&looking, &topic, timeout);
         let lag = self.env.blocking(work).await.ok_or_else(|| panicked("asking for the lag"))?;
         lag.map_err(|error| away(&error))
     }
@@ -181,6 +183,10 @@ impl Bus for KafkaBus {
         self.acknowledge_tag(delivery.tag).await
     }
 
+    fn reaches_others(&self) -> bool {
+        true
+    }
+
     async fn state(&self) -> Result<BusState, BusError> {
         let KafkaStats { dropped, dead_letters, .. } = self.stats();
         Ok(BusState { waiting: self.lag().await?, dropped, dead_letters })
@@ -225,7 +231,7 @@ async fn make_topics(options: &KafkaOptions) -> Result<(), BusError> {
     Ok(())
 }
 
-fn lag_of(consumer: &StreamConsumer<Receiving>, topic: &str, timeout: Duration) -> Result<u64, KafkaError> {
+fn lag_of(consumer: &BaseConsumer, topic: &str, timeout: Duration) -> Result<u64, KafkaError> {
     let metadata = consumer.fetch_metadata(Some(topic), timeout)?;
     let mut list = TopicPartitionList::new();
     for partition in metadata.topics().iter().flat_map(MetadataTopic::partitions) {

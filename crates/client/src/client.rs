@@ -1,6 +1,9 @@
 //! A connection to a server, and a method for every rpc that answers once.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
 
 use anabranch_api::v1::{
     self, namespace_service_client::NamespaceServiceClient, split_service_client::SplitServiceClient,
@@ -22,44 +25,83 @@ const CONNECTION_WINDOW: u32 = 16 << 20;
 /// Details of errors travel in headers.
 const MAX_HEADER_BYTES: u32 = 64 << 10;
 
-/// A client of one server. Clones share the connection; every method may be called from many tasks at once.
+/// A client of one server, or of several that share a store: when one doesn't answer, the next is asked. Clones share the
+/// connections; every method may be called from many tasks at once.
 #[derive(Clone, Debug)]
 pub struct Client {
-    pub(crate) series: TimeSeriesServiceClient<Channel>,
-    pub(crate) namespaces: NamespaceServiceClient<Channel>,
-    pub(crate) splits: SplitServiceClient<Channel>,
+    servers: Arc<[Services]>,
+    /// Counts up to the server that is asked.
+    turn: Arc<AtomicUsize>,
     pub(crate) options: Arc<ClientOptions>,
 }
 
-impl Client {
-    /// Connects to `127.0.0.1:7400`, `http://…` or `https://…`.
-    pub async fn connect(address: &str) -> Result<Client, ClientError> {
-        Client::connect_with(address, ClientOptions::default()).await
-    }
+/// What one server offers.
+#[derive(Debug)]
+pub(crate) struct Services {
+    pub(crate) series: TimeSeriesServiceClient<Channel>,
+    pub(crate) namespaces: NamespaceServiceClient<Channel>,
+    pub(crate) splits: SplitServiceClient<Channel>,
+}
 
-    /// Connects with settings.
-    pub async fn connect_with(address: &str, options: ClientOptions) -> Result<Client, ClientError> {
-        let endpoint = endpoint(address, &options)?;
-        let channel = endpoint.connect().await.map_err(|error| ClientError::unreachable(address, &error))?;
-        Ok(Client::over(channel, options))
-    }
-
-    /// Connects when the first request is sent, and says then whether it worked.
-    pub fn connect_lazily(address: &str, options: ClientOptions) -> Result<Client, ClientError> {
-        Ok(Client::over(endpoint(address, &options)?.connect_lazy(), options))
-    }
-
-    fn over(channel: Channel, options: ClientOptions) -> Client {
+impl Services {
+    fn over(channel: Channel, options: &ClientOptions) -> Services {
         let most = options.max_message_bytes;
         let series = TimeSeriesServiceClient::new(channel.clone());
         let namespaces = NamespaceServiceClient::new(channel.clone());
         let splits = SplitServiceClient::new(channel);
-        Client {
+        Services {
             series: series.max_decoding_message_size(most).max_encoding_message_size(most),
             namespaces: namespaces.max_decoding_message_size(most).max_encoding_message_size(most),
             splits: splits.max_decoding_message_size(most).max_encoding_message_size(most),
-            options: Arc::new(options),
         }
+    }
+}
+
+impl Client {
+    /// Connects to `127.0.0.1:7400`, `http://…` or `https://…`, or to several of them, separated by commas.
+    pub async fn connect(address: &str) -> Result<Client, ClientError> {
+        Client::connect_with(address, ClientOptions::default()).await
+    }
+
+    /// Connects with settings. One server has to answer.
+    pub async fn connect_with(address: &str, options: ClientOptions) -> Result<Client, ClientError> {
+        let mut last = ClientError::address(format!("`{address}` names no server"));
+        for (at, one) in addresses(address).enumerate() {
+            match endpoint(one, &options)?.connect().await {
+                Ok(channel) => return Client::over(address, options, Some((at, channel))),
+                Err(error) => last = ClientError::unreachable(one, &error),
+            }
+        }
+        Err(last)
+    }
+
+    /// Connects when the first request is sent, and says then whether it worked.
+    pub fn connect_lazily(address: &str, options: ClientOptions) -> Result<Client, ClientError> {
+        Client::over(address, options, None)
+    }
+
+    /// With one connection that is there, if there is; the others are made when they are needed.
+    fn over(address: &str, options: ClientOptions, there: Option<(usize, Channel)>) -> Result<Client, ClientError> {
+        let services = |(at, one)| {
+            let channel = match &there {
+                Some((connected, channel)) if *connected == at => channel.clone(),
+                _ => endpoint(one, &options)?.connect_lazy(),
+            };
+            Ok(Services::over(channel, &options))
+        };
+        let servers = addresses(address).enumerate().map(services).collect::<Result<_, ClientError>>()?;
+        let turn = AtomicUsize::new(there.map_or(0, |(at, _)| at));
+        Ok(Client { servers, turn: Arc::new(turn), options: Arc::new(options) })
+    }
+
+    /// The server whose turn it is.
+    pub(crate) fn services(&self) -> &Services {
+        &self.servers[self.turn.load(Ordering::Relaxed) % self.servers.len()]
+    }
+
+    /// Asks the next one from now on.
+    pub(crate) fn move_on(&self) {
+        self.turn.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A request with the time it may take.
@@ -68,6 +110,10 @@ impl Client {
         request.set_timeout(self.options.request_timeout);
         request
     }
+}
+
+fn addresses(list: &str) -> impl Iterator<Item = &str> {
+    list.split(',').map(str::trim)
 }
 
 fn endpoint(address: &str, options: &ClientOptions) -> Result<Endpoint, ClientError> {
@@ -106,8 +152,12 @@ macro_rules! rpcs {
                 $(#[$doc])*
                 pub async fn $name(&self, message: v1::$request) -> Result<v1::$answer, ClientError> {
                     // The message is cloned per attempt: values are shared bytes, not copied ones.
+                    let mut again = false;
                     let call = || {
-                        let mut service = self.$service.clone();
+                        if std::mem::replace(&mut again, true) {
+                            self.move_on();
+                        }
+                        let mut service = self.services().$service.clone();
                         let request = self.timed(message.clone());
                         async move { service.$rpc(request).await }
                     };
@@ -194,6 +244,17 @@ mod tests {
         assert!(error.to_string().contains("not an address"), "{error}");
         let error = Client::connect("https://127.0.0.1:7400").await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Address);
+    }
+
+    #[tokio::test]
+    async fn of_several_servers_one_has_to_be_there() {
+        let free = || std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let there = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let both = format!("{}, {}", free(), there.local_addr().unwrap());
+        let client = Client::connect(&both).await.unwrap();
+        assert_eq!(client.turn.load(Ordering::Relaxed), 1);
+        let error = Client::connect(&format!("{},{}", free(), free())).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable);
     }
 
     #[tokio::test]

@@ -72,6 +72,7 @@ impl Scan {
                         return Some((Err(status.into()), None));
                     }
                     wait(delay(policy, self.failures, &status)).await;
+                    self.client.move_on();
                 }
             }
         }
@@ -82,7 +83,8 @@ impl Scan {
             Some(open) => open,
             closed => {
                 let request = Request::new(self.request.clone());
-                closed.insert(self.client.series.stream_event_records(request).await?.into_inner())
+                let mut series = self.client.services().series.clone();
+                closed.insert(series.stream_event_records(request).await?.into_inner())
             }
         };
         open.message().await

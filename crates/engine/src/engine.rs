@@ -169,7 +169,7 @@ impl Engine {
         self.env.spawn(async move { engine.run_sweep().await });
         let engine = self.clone();
         self.env.spawn(async move { engine.run_doubts().await });
-        if self.options.splits.concurrent > 0 {
+        if self.options.splits.concurrent > 0 || !self.splits.bus.reaches_others() {
             let engine = self.clone();
             self.env.spawn(async move { engine.run_bus().await });
         }
@@ -200,13 +200,22 @@ impl Engine {
     }
 
     async fn run_refresh(&self) {
+        let mut failing = false;
         while !self.is_stopping() {
             self.env.sleep(self.registry.refresh_interval()).await;
             match self.registry.refresh().await {
-                Ok(()) => self.tasks.ended("refresh", "read the configuration", self.env.now()),
+                Ok(()) => {
+                    self.tasks.ended("refresh", "read the configuration", self.env.now());
+                    if std::mem::take(&mut failing) {
+                        tracing::info!("the configuration is refreshed again");
+                    }
+                }
                 Err(error) => {
                     self.task_failed("refresh", &error);
-                    tracing::warn!(%error, "the configuration can't be refreshed");
+                    // Once: it fails every second while the store is away.
+                    if !std::mem::replace(&mut failing, true) {
+                        tracing::warn!(%error, "the configuration can't be refreshed");
+                    }
                 }
             }
         }

@@ -36,7 +36,7 @@ fn judge(path: &Path, free_mib: u64) -> Result<(), TestbedError> {
 }
 
 /// A fresh folder for the data of one server.
-pub(crate) fn fresh_directory(kind: &str) -> Result<PathBuf, TestbedError> {
+pub fn fresh_directory(kind: &str) -> Result<PathBuf, TestbedError> {
     let runs = directory()?.join("runs");
     fs::create_dir_all(&runs).map_err(cannot(format!("make {}", runs.display())))?;
     check_room(&runs)?;

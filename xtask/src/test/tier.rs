@@ -32,6 +32,26 @@ pub(crate) enum Work {
     Function(fn(&Workspace) -> Result<bool>),
 }
 
+/// Everything is built once, with all there is.
+pub(crate) const KAFKA_TOO: &str = "anabranch/kafka";
+
+/// Every crate's tests of this name, built as all tests are built; what they print is the story of the run.
+macro_rules! on_real_servers {
+    ($name:literal) => {
+        Work::Tests(&[
+            "test",
+            "--workspace",
+            "--features",
+            KAFKA_TOO,
+            "--test",
+            $name,
+            "--no-fail-fast",
+            "--",
+            "--show-output",
+        ])
+    };
+}
+
 /// Every tier, the quickest to tell something wrong first.
 pub(crate) const TIERS: &[Tier] = &[
     Tier {
@@ -57,7 +77,7 @@ pub(crate) const TIERS: &[Tier] = &[
             "--workspace",
             "--all-targets",
             "--features",
-            "anabranch-bus/kafka",
+            KAFKA_TOO,
             "--",
             "--deny",
             "warnings",
@@ -68,7 +88,7 @@ pub(crate) const TIERS: &[Tier] = &[
         name: "build",
         about: "everything builds: the tests, and the binaries that tests start",
         needs: &[],
-        work: Work::Check(&["build", "--workspace", "--all-targets"]),
+        work: Work::Check(&["build", "--workspace", "--all-targets", "--features", KAFKA_TOO]),
         stops_the_rest: true,
     },
     Tier {
@@ -79,10 +99,16 @@ pub(crate) const TIERS: &[Tier] = &[
             "test",
             "--workspace",
             "--all-targets",
+            "--features",
+            KAFKA_TOO,
             "--no-fail-fast",
             "--",
             "--skip",
             "on_cassandra::",
+            "--skip",
+            "on_kafka::",
+            "--skip",
+            "on_ring::",
         ]),
         stops_the_rest: false,
     },
@@ -90,7 +116,7 @@ pub(crate) const TIERS: &[Tier] = &[
         name: "doc",
         about: "the examples in the documentation",
         needs: &[],
-        work: Work::Tests(&["test", "--workspace", "--doc", "--no-fail-fast"]),
+        work: Work::Tests(&["test", "--workspace", "--doc", "--features", KAFKA_TOO, "--no-fail-fast"]),
         stops_the_rest: false,
     },
     Tier {
@@ -104,16 +130,21 @@ pub(crate) const TIERS: &[Tier] = &[
         name: "cassandra",
         about: "what must hold on a real Cassandra",
         needs: &[JAVA, MAVEN, CASSANDRA],
-        // Every crate's tests of this name, built as all tests are built.
-        work: Work::Tests(&["test", "--workspace", "--test", "on_cassandra", "--no-fail-fast"]),
+        work: on_real_servers!("on_cassandra"),
         stops_the_rest: false,
     },
     Tier {
         name: "kafka",
         about: "what must hold on a real Kafka broker",
         needs: &[JAVA, MAVEN, KAFKA],
-        // The one crate with the feature: it builds librdkafka, which nothing else needs.
-        work: Work::Tests(&["test", "--package", "anabranch-bus", "--features", "kafka", "--no-fail-fast"]),
+        work: on_real_servers!("on_kafka"),
+        stops_the_rest: false,
+    },
+    Tier {
+        name: "ring",
+        about: "servers and workers on three nodes and a broker, while one after another goes away",
+        needs: &[JAVA, MAVEN, CASSANDRA, KAFKA],
+        work: on_real_servers!("on_ring"),
         stops_the_rest: false,
     },
 ];

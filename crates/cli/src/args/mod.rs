@@ -75,7 +75,7 @@ pub(crate) struct Cli {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// The server to talk to
+    /// The server to talk to, or several that share a store, separated by commas
     #[arg(long, global = true, value_name = "URL", env = "ANABRANCH_SERVER", hide_env = true)]
     #[arg(default_value = "http://127.0.0.1:7400")]
     pub(crate) server: String,

@@ -51,7 +51,9 @@ impl Engine {
             return Ok(()); // its slice is closed or gone
         }
         let loaded = self.splits.records.detect(&partition, detection.bytes_seen).await?;
-        if !self.splits.scrubber.rests(&loaded.row) && !self.splits.due.push(partition, Errand::Advance) {
+        // Without workers here, those elsewhere find the record.
+        let works = !self.splits.workers.is_empty() && !self.splits.scrubber.rests(&loaded.row);
+        if works && !self.splits.due.push(partition, Errand::Advance) {
             self.metrics.split_work_dropped.inc();
         }
         Ok(())

@@ -1,0 +1,278 @@
+//! Clients that write and read all the time, and what they know to be stored.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use anabranch_api::wkt;
+use anabranch_client::{Client, ClientOptions, v1};
+use anabranch_runtime::Env;
+use tokio::runtime::Runtime;
+
+use super::{Story, processes::Anabranch};
+
+const WRITERS: usize = 3;
+const READERS: usize = 3;
+/// Series that take writes all the time.
+const LIVE: usize = 4;
+const BATCH: usize = 5;
+/// How long the load may make no progress, as when a node that was asked is gone.
+const STALL: Duration = Duration::from_secs(120);
+/// Servers that were killed are back within this many tries.
+const TRIES: usize = 40;
+
+/// A place in a history.
+type Position = (i64, String);
+
+/// What was written: by series, what was tried, and what of it was acknowledged.
+#[derive(Clone, Default)]
+pub(crate) struct Oracle(Arc<Mutex<BTreeMap<String, History>>>);
+
+#[derive(Clone, Default)]
+struct History {
+    tried: BTreeSet<Position>,
+    acknowledged: BTreeSet<Position>,
+}
+
+/// The value that belongs to an event's id.
+pub(crate) fn value_of(id: &str) -> String {
+    let hash = id.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    (0..12).map(|part| format!("{:016x}", hash.rotate_left(part * 5).wrapping_mul(0x9E37_79B9_7F4A_7C15))).collect()
+}
+
+impl Oracle {
+    fn with<T>(&self, series: &str, work: impl FnOnce(&mut History) -> T) -> T {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        work(all.entry(series.to_owned()).or_default())
+    }
+
+    pub(crate) fn begin(&self, series: &str, events: &[Position]) {
+        self.with(series, |history| history.tried.extend(events.iter().cloned()));
+    }
+
+    pub(crate) fn acknowledge(&self, series: &str, events: &[Position]) {
+        self.with(series, |history| history.acknowledged.extend(events.iter().cloned()));
+    }
+
+    fn series(&self) -> Vec<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
+    }
+
+    /// R1: what a scan found is in order, holds all that was acknowledged before it began, and nothing that nobody wrote.
+    fn check(&self, series: &str, before: &BTreeSet<Position>, found: &[Position]) {
+        assert!(found.windows(2).all(|pair| pair[0] > pair[1]), "{series}: out of order, or twice");
+        let found: BTreeSet<&Position> = found.iter().collect();
+        let missing: Vec<&Position> = before.iter().filter(|position| !found.contains(position)).collect();
+        assert!(missing.is_empty(), "{series}: {} of {} are missing: {missing:?}", missing.len(), before.len());
+        let tried = self.with(series, |history| history.tried.clone());
+        let invented: Vec<&&Position> = found.iter().filter(|position| !tried.contains(**position)).collect();
+        assert!(invented.is_empty(), "{series}: nobody wrote {invented:?}");
+    }
+
+    /// Reads every history from one server and checks it.
+    pub(crate) fn check_everything(&self, server: &Anabranch) {
+        let runtime = Runtime::new().unwrap();
+        runtime.block_on(async {
+            let clients = [client(&server.grpc.to_string())];
+            for series in self.series() {
+                let before = self.with(&series, |history| history.acknowledged.clone());
+                let found = scan(&clients, &series, &Counts::default(), 7).await;
+                self.check(&series, &before, &found);
+            }
+        });
+    }
+}
+
+/// What was done so far.
+#[derive(Default)]
+struct Counts {
+    acknowledged: AtomicU64,
+    scans: AtomicU64,
+    failed: AtomicU64,
+}
+
+/// Writers and readers at work.
+pub(crate) struct Load {
+    counts: Arc<Counts>,
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// What a load has done.
+pub(crate) struct Figures {
+    acknowledged: u64,
+    scans: u64,
+    failed: u64,
+}
+
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Figures { acknowledged, scans, failed } = self;
+        write!(f, "{acknowledged} events acknowledged, {scans} whole histories read, {failed} requests failed for good")
+    }
+}
+
+impl Load {
+    pub(crate) fn start(oracle: &Oracle, servers: &[Anabranch]) -> Load {
+        let (counts, stop) = (Arc::new(Counts::default()), Arc::new(AtomicBool::new(false)));
+        let addresses: Vec<String> = servers.iter().map(|server| server.grpc.to_string()).collect();
+        let mut threads = Vec::new();
+        for at in 0..WRITERS + READERS {
+            let (oracle, counts, stop) = (oracle.clone(), counts.clone(), stop.clone());
+            // Each begins with another server and goes on with the others.
+            let mut addresses = addresses.clone();
+            let first = at % addresses.len();
+            addresses.rotate_left(first);
+            threads.push(std::thread::spawn(move || {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+                runtime.block_on(async {
+                    match at < WRITERS {
+                        true => write(&oracle, &counts, &stop, &addresses, at).await,
+                        false => read(&oracle, &counts, &stop, &addresses, at).await,
+                    }
+                });
+            }));
+        }
+        Load { counts, stop, threads }
+    }
+
+    /// Waits until so many more events are acknowledged and every reader has had its turn.
+    pub(crate) fn goes_on(&self, story: &Story, batches: u64) {
+        let (acknowledged, scans) = (&self.counts.acknowledged, &self.counts.scans);
+        let events = acknowledged.load(Ordering::Relaxed) + batches * BATCH as u64;
+        let histories = scans.load(Ordering::Relaxed) + 2;
+        let begun = Instant::now();
+        while acknowledged.load(Ordering::Relaxed) < events || scans.load(Ordering::Relaxed) < histories {
+            let broken = self.threads.iter().any(JoinHandle::is_finished);
+            assert!(!broken, "a client has found something wrong; it is printed above");
+            assert!(begun.elapsed() < STALL, "writes or reads make no progress");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        story.tell("  reads and writes go on");
+    }
+
+    /// Requests that failed though they were tried again.
+    pub(crate) fn failed_requests(&self) -> u64 {
+        self.counts.failed.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn stop(self) -> Figures {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads {
+            assert!(thread.join().is_ok(), "a client has found something wrong; it is printed above");
+        }
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let Counts { acknowledged, scans, failed } = &*self.counts;
+        Figures { acknowledged: count(acknowledged), scans: count(scans), failed: count(failed) }
+    }
+}
+
+fn client(addresses: &str) -> Client {
+    let options = ClientOptions { request_timeout: Duration::from_secs(30), ..ClientOptions::default() };
+    Client::connect_lazily(addresses, options).unwrap()
+}
+
+async fn write(oracle: &Oracle, counts: &Counts, stop: &AtomicBool, addresses: &[String], writer: usize) {
+    let (client, env) = (client(&addresses.join(",")), Env::system());
+    let mut number = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let series = format!("live-{}", number % LIVE);
+        let positions: Vec<Position> =
+            (0..BATCH).map(|at| (env.now().nanos() + at as i64, format!("{writer}-{number}-{at}"))).collect();
+        number += 1;
+        oracle.begin(&series, &positions);
+        let events = positions.iter().map(|(time, id)| event(&series, *time, id)).collect();
+        let request = v1::WriteEventRecordsRequest { namespace: "plays".to_owned(), events };
+        match client.write_sync(request).await {
+            Ok(_) => {
+                oracle.acknowledge(&series, &positions);
+                counts.acknowledged.fetch_add(BATCH as u64, Ordering::Relaxed);
+            }
+            // It may be stored or not: both are right from now on.
+            Err(_) => drop(counts.failed.fetch_add(1, Ordering::Relaxed)),
+        }
+        env.sleep(Duration::from_millis(20)).await;
+    }
+}
+
+fn event(series: &str, nanos: i64, id: &str) -> v1::Event {
+    let time = wkt::Timestamp { seconds: nanos.div_euclid(1_000_000_000), nanos: nanos.rem_euclid(1_000_000_000) as i32 };
+    let item = v1::EventItem {
+        event_item_key: "note".to_owned(),
+        event_item_value: value_of(id).into(),
+        value_metadata: None,
+    };
+    v1::Event {
+        time_series_id: series.to_owned(),
+        event_time: Some(time),
+        event_id: id.to_owned(),
+        event_items: vec![item],
+    }
+}
+
+async fn read(oracle: &Oracle, counts: &Counts, stop: &AtomicBool, addresses: &[String], reader: usize) {
+    let (clients, env) = (addresses.iter().map(|address| client(address)).collect::<Vec<_>>(), Env::system());
+    let mut turn = reader;
+    while !stop.load(Ordering::Relaxed) {
+        turn += 1;
+        let all = oracle.series();
+        let Some(series) = (!all.is_empty()).then(|| all[turn % all.len()].clone()) else { continue };
+        let before = oracle.with(&series, |history| history.acknowledged.clone());
+        let found = scan(&clients, &series, counts, turn).await;
+        oracle.check(&series, &before, &found);
+        counts.scans.fetch_add(1, Ordering::Relaxed);
+        env.sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// A whole history, each page from the next server.
+async fn scan(clients: &[Client], series: &str, counts: &Counts, turn: usize) -> Vec<Position> {
+    let mut request = v1::ReadEventRecordsRequest {
+        namespace: "plays".to_owned(),
+        time_series_id: series.to_owned(),
+        page_size: [50, 300, 1000][turn % 3],
+        ..v1::ReadEventRecordsRequest::default()
+    };
+    let mut found = Vec::new();
+    for page_number in turn.. {
+        let page = page(clients, &request, counts, page_number).await;
+        for record in page.records {
+            let [item] = &record.event_items[..] else { panic!("{series}: {record:?} has other items") };
+            assert_eq!(item.event_item_value, value_of(&record.event_id).as_bytes(), "{series}: {}", record.event_id);
+            let time = record.event_time.unwrap();
+            found.push((time.seconds * 1_000_000_000 + i64::from(time.nanos), record.event_id));
+        }
+        if page.next_page_token.is_empty() {
+            break;
+        }
+        request.page_token = page.next_page_token;
+    }
+    found
+}
+
+/// One page, from whichever server has it.
+async fn page(
+    clients: &[Client],
+    request: &v1::ReadEventRecordsRequest,
+    counts: &Counts,
+    turn: usize,
+) -> v1::ReadEventRecordsResponse {
+    let mut last = None;
+    for attempt in 0..TRIES {
+        match clients[(turn + attempt) % clients.len()].read(request.clone()).await {
+            Ok(page) => return page,
+            Err(error) => last = Some(error),
+        }
+    }
+    counts.failed.fetch_add(1, Ordering::Relaxed);
+    panic!("no server answers: {last:?}");
+}

@@ -1,0 +1,198 @@
+//! The program itself: servers and workers as processes, and commands that are run against them.
+
+use std::{
+    fmt::Write as _,
+    fs,
+    io::{Read as _, Write as _},
+    net::{Ipv4Addr, SocketAddr, TcpStream},
+    path::PathBuf,
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use anabranch_model::Timestamp;
+use anabranch_testbed::{cache, ports, process::ServerProcess, watchdog::Watchdog};
+use serde_json::Value;
+
+use super::load::{Oracle, value_of};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_anabranch");
+/// Events of an imported history, and when the first of them happened.
+const EVENTS: usize = 3000;
+const NOON: i64 = 1_585_396_800;
+/// Slow enough that a kill finds every state, quick enough to end.
+const CONFIG: &str = "\
+[cassandra]
+replication = \"3\"
+[splits]
+sweep_interval = \"2s\"
+bytes_per_second = \"1MiB\"
+checkpoint = \"128KiB\"
+[engine]
+lease = \"5s\"
+[limits]
+shutdown_grace = \"5s\"
+";
+
+/// Where everything lies, and how the store and the bus are reached.
+pub(crate) struct Site {
+    directory: PathBuf,
+    store: String,
+    bus: String,
+    _watchdog: Watchdog,
+}
+
+/// What a process does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Server,
+    Worker,
+}
+
+/// A split, as it is listed.
+#[derive(Debug)]
+pub(crate) struct ListedSplit {
+    pub(crate) series: String,
+    pub(crate) state: String,
+}
+
+impl Site {
+    pub(crate) fn new(nodes: &[SocketAddr], broker: SocketAddr) -> Site {
+        let directory = cache::fresh_directory("ring").unwrap();
+        let nodes: Vec<String> = nodes.iter().map(SocketAddr::to_string).collect();
+        let watchdog = Watchdog::over(&directory).unwrap();
+        Site {
+            store: format!("cassandra://{}", nodes.join(",")),
+            bus: format!("kafka://{broker}"),
+            directory,
+            _watchdog: watchdog,
+        }
+    }
+
+    pub(crate) fn start(&self, role: Role) -> Anabranch {
+        let [grpc, http] = ports::free(&[Ipv4Addr::LOCALHOST]).unwrap();
+        let directory = self.directory.join(format!("{role:?}-{http}"));
+        fs::create_dir_all(&directory).unwrap();
+        let config = directory.join("anabranch.toml");
+        fs::write(&config, CONFIG).unwrap();
+        let mut arguments = match role {
+            Role::Server => vec!["serve".to_owned(), "--grpc".to_owned(), format!("127.0.0.1:{grpc}")],
+            Role::Worker => vec!["worker".to_owned()],
+        };
+        // A server leaves splits to the workers.
+        let workers = if role == Role::Server { "0" } else { "2" };
+        let http = SocketAddr::from((Ipv4Addr::LOCALHOST, http));
+        let rest = [
+            ("--config", config.to_str().unwrap()),
+            ("--store", self.store.as_str()),
+            ("--bus", &self.bus),
+            ("--http", &http.to_string()),
+            ("--split-workers", workers),
+        ];
+        arguments.extend(rest.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value.to_owned()]));
+        let grpc = SocketAddr::from((Ipv4Addr::LOCALHOST, grpc));
+        let process = spawn(&directory, &arguments);
+        Anabranch { directory, arguments, grpc, http, process }
+    }
+
+    /// Runs a command against the servers and answers what it printed.
+    pub(crate) fn run(&self, servers: &[Anabranch], arguments: &[&str]) -> String {
+        let addresses: Vec<String> = servers.iter().map(|server| server.grpc.to_string()).collect();
+        let mut command = Command::new(PROGRAM);
+        command.args(arguments).env("ANABRANCH_SERVER", addresses.join(",")).current_dir(&self.directory);
+        let output = command.output().unwrap();
+        let (out, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{arguments:?}: {out}{errors}");
+        out.into_owned()
+    }
+
+    /// Brings an old history in, wide enough to be split.
+    pub(crate) fn import(&self, servers: &[Anabranch], oracle: &Oracle, series: &str) {
+        let mut csv = String::from("time,series,event_id,note\n");
+        let mut events = Vec::new();
+        for index in 0..EVENTS {
+            let (time, id) = (Timestamp::from_seconds(NOON + index as i64), format!("old-{index:05}"));
+            let _ = writeln!(csv, "{time},{series},{id},{}", value_of(&id));
+            events.push((time.nanos(), id));
+        }
+        let file = self.directory.join(format!("{series}.csv"));
+        fs::write(&file, csv).unwrap();
+        oracle.begin(series, &events);
+        self.run(servers, &["import", "plays", "--file", file.to_str().unwrap()]);
+        oracle.acknowledge(series, &events);
+    }
+
+    /// Waits until the list of splits is as it should be.
+    pub(crate) fn until(&self, servers: &[Anabranch], patience: Duration, is_so: impl Fn(&[ListedSplit]) -> bool) {
+        let begun = Instant::now();
+        loop {
+            let text = self.run(servers, &["split", "list", "plays", "--output", "json"]);
+            let list: Value = serde_json::from_str(&text).unwrap();
+            let splits = list["splits"].as_array().cloned().unwrap_or_default();
+            let splits: Vec<ListedSplit> = splits
+                .iter()
+                .map(|split| ListedSplit {
+                    series: split["partition"]["timeSeriesId"].as_str().unwrap().to_owned(),
+                    state: split["state"].as_str().unwrap().to_owned(),
+                })
+                .collect();
+            if is_so(&splits) {
+                return;
+            }
+            assert!(begun.elapsed() < patience, "{text}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+}
+
+fn spawn(directory: &std::path::Path, arguments: &[String]) -> ServerProcess {
+    ServerProcess::start("anabranch", directory, Command::new(PROGRAM).args(arguments)).unwrap()
+}
+
+/// A server or a worker.
+pub(crate) struct Anabranch {
+    directory: PathBuf,
+    arguments: Vec<String>,
+    pub(crate) grpc: SocketAddr,
+    http: SocketAddr,
+    process: ServerProcess,
+}
+
+impl Anabranch {
+    pub(crate) fn kill(&mut self) {
+        self.process.kill().unwrap();
+    }
+
+    /// Asks it to end, and waits until it has.
+    pub(crate) fn stop(&mut self) {
+        let pid = self.process.pid().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        let begun = Instant::now();
+        while self.process.is_running() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{}", self.process.log_tail(30));
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// The same again, on the same ports.
+    pub(crate) fn restart(&mut self) {
+        self.process = spawn(&self.directory, &self.arguments);
+    }
+
+    pub(crate) fn wait_until_ready(&mut self, patience: Duration) {
+        let http = self.http;
+        self.process.wait_until(patience, || is_ready(http)).unwrap();
+    }
+}
+
+fn is_ready(http: SocketAddr) -> bool {
+    let ask = || -> std::io::Result<String> {
+        let mut stream = TcpStream::connect(http)?;
+        stream.set_read_timeout(Some(Duration::from_secs(2)))?;
+        stream.write_all(b"GET /readyz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
+    };
+    ask().is_ok_and(|answer| answer.starts_with("HTTP/1.1 200"))
+}
