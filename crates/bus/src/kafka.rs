@@ -3,6 +3,7 @@
 
 mod options;
 mod outstanding;
+mod tail;
 
 use std::{
     collections::BTreeSet,
@@ -28,6 +29,7 @@ use rdkafka::{
     producer::{BaseRecord, Producer, ProducerContext, ThreadedProducer},
     topic_partition_list::TopicPartitionListElem,
 };
+pub use tail::{KafkaTail, Passing};
 use tokio::sync::OnceCell;
 
 use crate::{Bus, BusError, BusState, Delivery, Detection, Published};

@@ -116,7 +116,7 @@ async fn connect_bus(config: &Config, env: &Env) -> Result<Arc<dyn Bus>, StartEr
         #[cfg(not(feature = "kafka"))]
         BusUrl::Kafka { .. } => {
             let _ = env;
-            Err(StartError::Internal("this program was built without Kafka".to_owned()))
+            Err(StartError::Internal(crate::config::WITHOUT_KAFKA.to_owned()))
         }
     }
 }

@@ -6,6 +6,7 @@
 //! | [`start`] | [`Server`]: starting, where it listens, stopping without losing anything |
 //! | `backend` | the store and the bus that are configured; waiting for those that are away |
 //! | [`worker`] | [`Worker`]: splits wide partitions on a shared store, and serves nobody |
+//! | [`tail`] | [`Tail`]: watching detections pass on Kafka |
 //! | `doors` | what is answered while a server waits for its store |
 //! | `listen`, `tls` | sockets, TLS, connections, and their graceful end |
 //! | `limits` | how many requests are worked on at once; panics become errors |
@@ -28,9 +29,11 @@ mod listen;
 mod observe;
 mod operations;
 pub mod start;
+pub mod tail;
 mod tls;
 pub mod worker;
 
 pub use config::{BusUrl, ByteSize, Config, ConfigError, Field, LogFormat, Problem, StoreUrl};
 pub use start::{Server, StartError};
+pub use tail::{PassingDetection, Tail};
 pub use worker::Worker;

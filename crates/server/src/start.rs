@@ -99,6 +99,9 @@ pub enum StartError {
     /// The bus can't be reached.
     #[error(transparent)]
     Bus(BusError),
+    /// There is no bus that could be watched from outside.
+    #[error("detections stay inside of the server: its bus is `in-process`; name one with `--bus kafka://HOST:PORT`")]
+    InProcessBus,
     /// What is stored can't be loaded.
     #[error("the store is open, but what it holds can't be loaded: {0}")]
     Engine(#[from] EngineError),

@@ -1,6 +1,7 @@
 //! The command line: what may be typed, and its help. What commands do is in `commands`.
 
 mod backfill;
+mod bus;
 mod import;
 mod local;
 mod namespace;
@@ -16,6 +17,7 @@ use std::{path::PathBuf, time::Duration};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use backfill::{BackfillCommand, OpenArgs};
+pub(crate) use bus::{BusCommand, BusTailArgs};
 pub(crate) use import::{FileFormat, ImportArgs};
 pub(crate) use local::{CompletionsArgs, ConfigArgs, DoctorArgs};
 pub(crate) use namespace::{DeleteArgs, NamespaceCommand, UpdateArgs};
@@ -115,7 +117,7 @@ pub(crate) enum ColorChoice {
 /// Every command.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run a server on a data directory
+    /// Run a server on a data directory, or on a cluster
     Serve(ServeArgs),
     /// Create, list, show, change and delete namespaces
     #[command(subcommand, visible_alias = "ns")]
@@ -134,6 +136,9 @@ pub(crate) enum Command {
     /// Show, request, retry, give up and verify splits; set how far reads trust them
     #[command(subcommand)]
     Split(SplitCommand),
+    /// Look at the bus of detections
+    #[command(subcommand)]
+    Bus(BusCommand),
     /// Show what the background tasks of a server do
     #[command(after_help = TASKS_EXAMPLES)]
     Tasks,

@@ -1,6 +1,7 @@
 //! What commands do: each takes its arguments and a session, and prints its answer.
 
 mod backfill;
+mod bus;
 mod completions;
 mod config;
 mod doctor;
@@ -16,7 +17,7 @@ mod worker;
 mod write;
 
 use crate::{
-    args::{Command, OutputChoice},
+    args::{BusCommand, Command, OutputChoice},
     failure::{Failure, Outcome},
     session::Session,
 };
@@ -35,6 +36,7 @@ pub(crate) async fn run(session: &Session, command: Command) -> Outcome {
         Command::Import(args) => Box::pin(import::run(session, &args)).await,
         Command::Backfill(command) => Box::pin(backfill::run(session, command)).await,
         Command::Split(command) => Box::pin(split::run(session, command)).await,
+        Command::Bus(BusCommand::Tail(args)) => Box::pin(bus::tail(session, &args)).await,
         Command::Tasks => tasks::run(session).await,
         Command::Worker(args) => Box::pin(worker::run(session, &args)).await,
         Command::Doctor(args) => doctor::run(session, &args),

@@ -21,6 +21,9 @@ impl fmt::Display for Problem {
     }
 }
 
+/// What to do about a program that doesn't know Kafka.
+pub(crate) const WITHOUT_KAFKA: &str =
+    "this program was built without Kafka; build it with `cargo build --release --features kafka`";
 const MIB: u64 = 1 << 20;
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -92,10 +95,7 @@ impl Config {
     fn check_bus(&self, check: &mut Check) {
         let kafka = &self.kafka;
         if self.bus.url != BusUrl::InProcess {
-            check.that("bus.url", cfg!(feature = "kafka"), || {
-                "this program was built without Kafka; build it with `cargo build --release --features kafka`"
-                    .to_owned()
-            });
+            check.that("bus.url", cfg!(feature = "kafka"), || WITHOUT_KAFKA.to_owned());
             let shared = self.store.url != StoreUrl::Embedded;
             check.that("bus.url", shared, || {
                 "the embedded store is this process's alone, so nobody could work on what Kafka brings; leave `in-process`"

@@ -19,6 +19,8 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub use check::Problem;
+#[cfg(not(feature = "kafka"))]
+pub(crate) use check::WITHOUT_KAFKA;
 pub use fields::Field;
 pub use size::ByteSize;
 pub use url::{BusUrl, StoreUrl};

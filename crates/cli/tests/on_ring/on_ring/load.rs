@@ -43,9 +43,9 @@ struct History {
 
 /// The value that belongs to an event's id.
 pub(crate) fn value_of(id: &str) -> String {
-    let hash = id.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let hash = id
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     (0..12).map(|part| format!("{:016x}", hash.rotate_left(part * 5).wrapping_mul(0x9E37_79B9_7F4A_7C15))).collect()
 }
 
@@ -205,7 +205,8 @@ async fn write(oracle: &Oracle, counts: &Counts, stop: &AtomicBool, addresses: &
 }
 
 fn event(series: &str, nanos: i64, id: &str) -> v1::Event {
-    let time = wkt::Timestamp { seconds: nanos.div_euclid(1_000_000_000), nanos: nanos.rem_euclid(1_000_000_000) as i32 };
+    let time =
+        wkt::Timestamp { seconds: nanos.div_euclid(1_000_000_000), nanos: nanos.rem_euclid(1_000_000_000) as i32 };
     let item = v1::EventItem {
         event_item_key: "note".to_owned(),
         event_item_value: value_of(id).into(),

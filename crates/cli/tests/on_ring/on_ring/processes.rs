@@ -132,7 +132,7 @@ impl Site {
             let splits: Vec<ListedSplit> = splits
                 .iter()
                 .map(|split| ListedSplit {
-                    series: split["partition"]["timeSeriesId"].as_str().unwrap().to_owned(),
+                    series: split["timeSeriesId"].as_str().unwrap().to_owned(),
                     state: split["state"].as_str().unwrap().to_owned(),
                 })
                 .collect();
