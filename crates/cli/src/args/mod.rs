@@ -4,6 +4,7 @@ mod backfill;
 mod import;
 mod local;
 mod namespace;
+mod observe;
 mod plan;
 mod read;
 mod serve;
@@ -19,6 +20,7 @@ pub(crate) use backfill::{BackfillCommand, OpenArgs};
 pub(crate) use import::{FileFormat, ImportArgs};
 pub(crate) use local::{CompletionsArgs, ConfigArgs, DoctorArgs};
 pub(crate) use namespace::{DeleteArgs, NamespaceCommand, UpdateArgs};
+pub(crate) use observe::{HeatMapArgs, Measure, OverviewArgs, SeriesArgs};
 pub(crate) use plan::PlanArgs;
 pub(crate) use read::ReadArgs;
 pub(crate) use serve::{ServeArgs, ServerFlags, WorkerArgs};
@@ -134,6 +136,13 @@ pub(crate) enum Command {
     /// Show, request, retry, give up and verify splits; set how far reads trust them
     #[command(subcommand)]
     Split(SplitCommand),
+    /// Show what needs a person, and how each namespace fares
+    Overview(OverviewArgs),
+    /// Show the partitions of a series, how big they are and which are split
+    Series(SeriesArgs),
+    /// Show where ids are read and written most
+    #[command(name = "heatmap")]
+    HeatMap(HeatMapArgs),
     /// Show what the background tasks of a server do
     #[command(after_help = TASKS_EXAMPLES)]
     Tasks,

@@ -4,11 +4,14 @@ mod backfill;
 mod completions;
 mod config;
 mod doctor;
+mod heatmap;
 mod import;
 mod namespace;
 mod namespace_show;
+mod overview;
 mod plan;
 mod read;
+mod series;
 mod serve;
 mod split;
 mod tasks;
@@ -35,6 +38,9 @@ pub(crate) async fn run(session: &Session, command: Command) -> Outcome {
         Command::Import(args) => Box::pin(import::run(session, &args)).await,
         Command::Backfill(command) => Box::pin(backfill::run(session, command)).await,
         Command::Split(command) => Box::pin(split::run(session, command)).await,
+        Command::Overview(args) => overview::run(session, &args).await,
+        Command::Series(args) => Box::pin(series::run(session, &args)).await,
+        Command::HeatMap(args) => heatmap::run(session, &args).await,
         Command::Tasks => tasks::run(session).await,
         Command::Worker(args) => Box::pin(worker::run(session, &args)).await,
         Command::Doctor(args) => doctor::run(session, &args),
