@@ -6,8 +6,8 @@ use std::sync::{
 };
 
 use anabranch_api::v1::{
-    self, namespace_service_client::NamespaceServiceClient, split_service_client::SplitServiceClient,
-    time_series_service_client::TimeSeriesServiceClient,
+    self, namespace_service_client::NamespaceServiceClient, observe_service_client::ObserveServiceClient,
+    split_service_client::SplitServiceClient, time_series_service_client::TimeSeriesServiceClient,
 };
 use tonic::{
     Request,
@@ -41,6 +41,7 @@ pub(crate) struct Services {
     pub(crate) series: TimeSeriesServiceClient<Channel>,
     pub(crate) namespaces: NamespaceServiceClient<Channel>,
     pub(crate) splits: SplitServiceClient<Channel>,
+    pub(crate) observations: ObserveServiceClient<Channel>,
 }
 
 impl Services {
@@ -48,11 +49,13 @@ impl Services {
         let most = options.max_message_bytes;
         let series = TimeSeriesServiceClient::new(channel.clone());
         let namespaces = NamespaceServiceClient::new(channel.clone());
-        let splits = SplitServiceClient::new(channel);
+        let splits = SplitServiceClient::new(channel.clone());
+        let observations = ObserveServiceClient::new(channel);
         Services {
             series: series.max_decoding_message_size(most).max_encoding_message_size(most),
             namespaces: namespaces.max_decoding_message_size(most).max_encoding_message_size(most),
             splits: splits.max_decoding_message_size(most).max_encoding_message_size(most),
+            observations: observations.max_decoding_message_size(most).max_encoding_message_size(most),
         }
     }
 }
@@ -230,6 +233,15 @@ rpcs! {
     splits:
         /// Shows the background tasks of the server.
         list_tasks = list_tasks(ListTasksRequest) -> ListTasksResponse, Read;
+    observations:
+        /// Shows what needs a person, and how each namespace fares.
+        get_overview = get_overview(GetOverviewRequest) -> Overview, Read;
+    observations:
+        /// Shows the partitions of a series with their sizes.
+        get_series_partitions = get_series_partitions(GetSeriesPartitionsRequest) -> SeriesPartitions, Read;
+    observations:
+        /// Shows where the ids of a namespace were read and written lately.
+        get_heat_map = get_heat_map(GetHeatMapRequest) -> HeatMap, Read;
 }
 
 #[cfg(test)]

@@ -30,6 +30,7 @@ use crate::{
     registry::{Namespace, Registry},
     splits::{SplitOptions, Splits},
     tasks::{TaskStatus, Tasks},
+    traffic::Traffic,
     write::queue::Queue,
 };
 
@@ -107,6 +108,7 @@ pub struct Engine {
     pub(crate) splits: Splits,
     pub(crate) tasks: Tasks,
     pub(crate) heartbeat: Heartbeat,
+    pub(crate) traffic: Traffic,
     stopping: AtomicBool,
     wake_lifecycle: Notify,
     pub(crate) wake_sweep: Notify,
@@ -145,6 +147,7 @@ impl Engine {
             shapes: Shapes::default(),
             splits: Splits::new(&store, bus, &env, options.splits),
             tasks: Tasks::default(),
+            traffic: Traffic::default(),
             heartbeat: Heartbeat::new(store.clone(), env.clone(), options.max_clock_skew, registry.refresh_interval()),
             wake_sweep: Notify::new(),
             stopping: AtomicBool::new(false),

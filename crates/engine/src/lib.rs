@@ -11,6 +11,8 @@
 //! | [`write`](mod@write) | check everything, then store; the queue of unsynced writes |
 //! | [`read`](mod@read) | slices → groups of partitions → records → a page and its token |
 //! | [`splits`] | wide partitions: detection, workers, routing, comparison, what operators ask for |
+//! | [`traffic`] | rates, latencies and busy ids of the last minutes, for people who look |
+//! | `series` | the partitions of one series and their sizes |
 //! | [`tasks`] | [`TaskStatus`]: what background tasks do |
 //! | [`error`] | [`EngineError`], with a [`kind`](EngineError::kind) that a protocol can translate |
 //! | [`metrics`] | what is counted |
@@ -23,8 +25,10 @@ pub mod metrics;
 pub mod namespace;
 pub mod read;
 mod registry;
+mod series;
 pub mod splits;
 pub mod tasks;
+pub mod traffic;
 pub mod write;
 
 pub use engine::{Engine, EngineOptions};
@@ -35,9 +39,11 @@ pub use read::{
     bulk::BulkRead,
     search::{SearchPage, SearchRequest},
 };
+pub use series::{SeriesPartition, SeriesPartitions, SeriesSelection};
 pub use splits::{
     SplitOptions,
     admin::{SplitSelection, Verified},
+    summary::SplitSummary,
     verdict::{FoundBy, KeptDifference, KeptRow},
 };
 pub use tasks::TaskStatus;

@@ -162,6 +162,15 @@ impl Metrics {
     }
 }
 
+impl Metrics {
+    /// Events dropped from the queue since the start, of all namespaces and for all reasons.
+    pub fn dropped_events(&self) -> u64 {
+        let families = self.events_dropped.collect();
+        let counters = families.iter().flat_map(prometheus::proto::MetricFamily::get_metric);
+        counters.map(|metric| metric.get_counter().get_value() as u64).sum()
+    }
+}
+
 impl Default for Metrics {
     fn default() -> Self {
         Metrics::new()

@@ -15,11 +15,13 @@
 //! | `failure` | an error with all that any protocol may tell of it |
 //! | `grpc` | the services, and failures as a status with details |
 //! | `http` | the routes, and failures as JSON |
+//! | `dashboard` | the pages for people at `/` and `/ui/`, drawn by the server |
 //! | `observe` | what is counted, and `/metrics` |
 
 mod backend;
 pub mod config;
 mod convert;
+mod dashboard;
 mod doors;
 mod failure;
 mod grpc;

@@ -1,6 +1,8 @@
 //! Every rpc once, whoever asks: a message in, a message or a failure out. Both protocols are thin layers over this.
 
+mod observe;
 mod splits;
+mod warnings;
 
 use std::{
     panic::AssertUnwindSafe,

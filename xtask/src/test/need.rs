@@ -62,6 +62,20 @@ pub(crate) const JAVA: Need = Need {
     ]),
 };
 
+/// The browser that the dashboard is tried in, found as the tests start it.
+pub(crate) const CHROMIUM: Need = Need {
+    name: "Chromium",
+    probe: &["chromium", "--version"],
+    source: Source::Packages(&[
+        ("apt-get", "chromium"),
+        ("dnf", "chromium"),
+        ("apk", "chromium"),
+        ("pacman", "chromium"),
+        ("zypper", "chromium"),
+        ("brew", "chromium"),
+    ]),
+};
+
 pub(crate) const MAVEN: Need = Need { name: "maven", probe: &["mvn", "--version"], source: Source::System };
 
 /// The jars, so that a registry that is away is told as such and not as failing tests.
@@ -189,9 +203,11 @@ mod tests {
     }
 
     #[test]
-    fn every_package_manager_has_a_name_for_java() {
-        let Source::Packages(names) = JAVA.source else { panic!("Java is called differently everywhere") };
-        assert!(PACKAGE_MANAGERS.iter().all(|(manager, _)| names.iter().any(|(name, _)| name == manager)));
+    fn every_package_manager_has_a_name_for_java_and_chromium() {
+        for need in [JAVA, CHROMIUM] {
+            let Source::Packages(names) = need.source else { panic!("{} has a name in every system", need.name) };
+            assert!(PACKAGE_MANAGERS.iter().all(|(manager, _)| names.iter().any(|(name, _)| name == manager)));
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use super::count::Count;
-use super::need::{CASSANDRA, CLIPPY, GIT, JAVA, KAFKA, MAVEN, Need, Permission, RUSTFMT};
+use super::need::{CASSANDRA, CHROMIUM, CLIPPY, GIT, JAVA, KAFKA, MAVEN, Need, Permission, RUSTFMT};
 use super::report::{Skip, TierReport};
 use crate::workspace::Workspace;
 use crate::{process, sim, tidy};
@@ -93,7 +93,7 @@ pub(crate) const TIERS: &[Tier] = &[
     },
     Tier {
         name: "tests",
-        about: "the tests of every crate, but for those on real servers",
+        about: "the tests of every crate, but for those on real servers or in a browser",
         needs: &[],
         work: Work::Tests(&[
             "test",
@@ -109,6 +109,8 @@ pub(crate) const TIERS: &[Tier] = &[
             "on_kafka::",
             "--skip",
             "on_ring::",
+            "--skip",
+            "in_chromium::",
         ]),
         stops_the_rest: false,
     },
@@ -124,6 +126,13 @@ pub(crate) const TIERS: &[Tier] = &[
         about: "the simulation, for a minute",
         needs: &[],
         work: Work::Function(|workspace| sim::build_and_run(workspace, &["--seconds", "60"])),
+        stops_the_rest: false,
+    },
+    Tier {
+        name: "browser",
+        about: "the dashboard in a real Chromium",
+        needs: &[CHROMIUM],
+        work: on_real_servers!("in_chromium"),
         stops_the_rest: false,
     },
     Tier {

@@ -116,6 +116,7 @@ fn the_routes_are_these() {
     /healthz get: Whether the process is alive
     /metrics get: Metrics, in Prometheus's text format
     /readyz get: Whether the server is ready for requests
+    /v1/heatmap get: Shows where the ids of a namespace were read and written in the last half hour: time by range of hashed ids
     /v1/namespaces get: Shows all namespaces
     /v1/namespaces post: Makes a namespace
     /v1/namespaces/{namespace} delete: Deletes a namespace and everything in it
@@ -129,6 +130,7 @@ fn the_routes_are_these() {
     /v1/namespaces/{namespace}/events:stream post: Reads a history page after page, as one stream
     /v1/namespaces/{namespace}/events:write post: Queues events to be written soon
     /v1/namespaces/{namespace}/events:writeSync post: Writes events
+    /v1/namespaces/{namespace}/series/{timeSeriesId}/partitions get: Shows the partitions of one series with their sizes, and which of them are split
     /v1/namespaces/{namespace}/splits get: Shows splits of a namespace, newest slices first, without their pieces
     /v1/namespaces/{namespace}/splits/{timeSlice}/{timeSeriesId}/{timeBucket}/{eventBucket} get: Shows the split of one partition, with its pieces
     /v1/namespaces/{namespace}/splits:abandon post: Gives splits up
@@ -137,6 +139,7 @@ fn the_routes_are_these() {
     /v1/namespaces/{namespace}/splits:retry post: Lets splits that failed, are parked, were too small or are set aside begin again at once
     /v1/namespaces/{namespace}/splits:setReadMode post: Sets how far reads of a namespace trust splits
     /v1/namespaces/{namespace}/splits:verify post: Compares splits with their originals now, whole
+    /v1/overview get: Shows what needs a person, and each namespace with its rates, latencies and splits
     /v1/tasks get: Shows what the background tasks of this server do
     ");
 }

@@ -5,6 +5,7 @@ mod bus;
 mod import;
 mod local;
 mod namespace;
+mod observe;
 mod plan;
 mod read;
 mod serve;
@@ -21,6 +22,7 @@ pub(crate) use bus::{BusCommand, BusTailArgs};
 pub(crate) use import::{FileFormat, ImportArgs};
 pub(crate) use local::{CompletionsArgs, ConfigArgs, DoctorArgs};
 pub(crate) use namespace::{DeleteArgs, NamespaceCommand, UpdateArgs};
+pub(crate) use observe::{HeatMapArgs, Measure, OverviewArgs, SeriesArgs};
 pub(crate) use plan::PlanArgs;
 pub(crate) use read::ReadArgs;
 pub(crate) use serve::{ServeArgs, ServerFlags, WorkerArgs};
@@ -139,6 +141,13 @@ pub(crate) enum Command {
     /// Look at the bus of detections
     #[command(subcommand)]
     Bus(BusCommand),
+    /// Show what needs a person, and how each namespace fares
+    Overview(OverviewArgs),
+    /// Show the partitions of a series, how big they are and which are split
+    Series(SeriesArgs),
+    /// Show where ids are read and written most
+    #[command(name = "heatmap")]
+    HeatMap(HeatMapArgs),
     /// Show what the background tasks of a server do
     #[command(after_help = TASKS_EXAMPLES)]
     Tasks,

@@ -5,11 +5,14 @@ mod bus;
 mod completions;
 mod config;
 mod doctor;
+mod heatmap;
 mod import;
 mod namespace;
 mod namespace_show;
+mod overview;
 mod plan;
 mod read;
+mod series;
 mod serve;
 mod split;
 mod tasks;
@@ -37,6 +40,9 @@ pub(crate) async fn run(session: &Session, command: Command) -> Outcome {
         Command::Backfill(command) => Box::pin(backfill::run(session, command)).await,
         Command::Split(command) => Box::pin(split::run(session, command)).await,
         Command::Bus(BusCommand::Tail(args)) => Box::pin(bus::tail(session, &args)).await,
+        Command::Overview(args) => overview::run(session, &args).await,
+        Command::Series(args) => Box::pin(series::run(session, &args)).await,
+        Command::HeatMap(args) => heatmap::run(session, &args).await,
         Command::Tasks => tasks::run(session).await,
         Command::Worker(args) => Box::pin(worker::run(session, &args)).await,
         Command::Doctor(args) => doctor::run(session, &args),

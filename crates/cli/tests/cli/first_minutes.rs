@@ -35,7 +35,10 @@ fn help_is_for_people() {
 
 #[test]
 fn every_command_has_help_with_examples() {
-    let commands: [&[&str]; 28] = [
+    let commands: [&[&str]; 31] = [
+        &["overview"],
+        &["series"],
+        &["heatmap"],
         &["split"],
         &["split", "list"],
         &["split", "show"],

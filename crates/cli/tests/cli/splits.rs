@@ -102,6 +102,12 @@ fn an_old_history_is_split_verified_and_served_from_its_pieces() {
     let namespace = server.run(&["namespace", "show", "plays"]).ok();
     assert!(namespace.contains("read mode  ON since") && namespace.contains("ann"), "{namespace}");
     assert_eq!(server.run(&["split", "diff", "plays"]).ok(), "no differences\n");
+    let series = server.run(&["series", "plays", "wide"]).ok();
+    assert!(series.contains("COMPLETED") && series.contains("1,200"), "{series}");
+    let overview = server.run(&["overview", "plays"]).ok();
+    assert!(overview.contains("nothing needs a person") && overview.contains("ON"), "{overview}");
+    let heatmap = server.run(&["heatmap", "plays", "--by", "reads"]).ok();
+    assert!(heatmap.contains("wide (wide)") && heatmap.contains('█'), "{heatmap}");
 
     let given_up = server.run(&["split", "abandon", "plays", "wide", "--reason", "not wanted"]).ok();
     assert!(given_up.starts_with("1 partition given up\n") && given_up.contains("abandoned: not wanted"), "{given_up}");

@@ -241,7 +241,7 @@ async fn read_stretch(
         }
         Err(error) => Err(error),
     };
-    count(engine, plan.namespace.name.as_str(), begun, &result);
+    count(engine, plan.namespace.name.as_str(), plan.series.as_str(), begun, &result);
     let mut page = result?;
     let next = page.next.take();
     if next.is_none() && !last {

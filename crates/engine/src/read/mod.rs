@@ -111,15 +111,17 @@ pub(crate) async fn read(engine: &Engine, request: ReadRequest) -> Result<Page, 
     let namespace = &request.namespace;
     let begun = engine.env.monotonic();
     let result = page::read_page(engine, &request).await;
-    count(engine, namespace, begun, &result);
+    count(engine, namespace, &request.series, begun, &result);
     result
 }
 
 /// Takes down what a page cost.
-fn count(engine: &Engine, namespace: &str, begun: Duration, result: &Result<Page, EngineError>) {
+fn count(engine: &Engine, namespace: &str, series: &str, begun: Duration, result: &Result<Page, EngineError>) {
     if let Ok(known) = engine.registry.get(namespace) {
-        let target = known.record.config_at(engine.env.now()).read_slo.target;
-        engine.splits.pace.observe(engine.env.monotonic().saturating_sub(begun), target);
+        let (now, took) = (engine.env.now(), engine.env.monotonic().saturating_sub(begun));
+        let target = known.record.config_at(now).read_slo.target;
+        engine.splits.pace.observe(took, target);
+        engine.traffic.read(&known.name, series, took, result, now);
     }
     let metrics = &engine.metrics;
     match result {

@@ -182,6 +182,7 @@ impl Engine {
                 rows.push(loaded.row);
             }
         }
+        self.wake_sweep.notify_one(); // what is shown follows at once
         Ok(rows)
     }
 
@@ -204,6 +205,7 @@ impl Engine {
             self.splits.router.forget(&row.partition);
             rows.push(loaded.row);
         }
+        self.wake_sweep.notify_one();
         Ok(rows)
     }
 

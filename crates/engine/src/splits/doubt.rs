@@ -119,7 +119,10 @@ impl Engine {
             if self.is_stopping() {
                 return;
             }
-            if let Err(error) = self.compare_beside(&doubted).await {
+            let compared = self.compare_beside(&doubted).await;
+            let did = format!("compared a read of {}", doubted.partition.time_series_id);
+            self.tasks.ended("comparisons", &did, self.env.now());
+            if let Err(error) = compared {
                 self.metrics.comparisons.with_label_values(&["inconclusive"]).inc();
                 tracing::debug!(partition = ?doubted.partition, %error, "a comparison came to nothing");
             }

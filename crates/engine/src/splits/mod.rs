@@ -9,6 +9,7 @@
 //! | `verdict` | what follows from a difference between a split and its original |
 //! | `ground` | what a worker must know of a partition, stored before it is handed out |
 //! | [`admin`] | what an operator asks for |
+//! | [`summary`] | how many records there are by state, as the last sweep found them |
 
 pub mod admin;
 mod doubt;
@@ -16,6 +17,7 @@ mod due;
 mod ground;
 mod payment;
 mod route;
+pub mod summary;
 mod sweep;
 pub mod verdict;
 mod worker;
@@ -27,7 +29,7 @@ use anabranch_runtime::Env;
 use anabranch_split::{Pace, Records, Router, RouterOptions, Work, WorkOptions};
 use anabranch_store::Store;
 
-use crate::splits::{doubt::Doubts, due::DueQueue, payment::Payments};
+use crate::splits::{doubt::Doubts, due::DueQueue, payment::Payments, summary::Summaries};
 
 pub(crate) use route::Routing;
 
@@ -83,6 +85,7 @@ pub(crate) struct Splits {
     pub(crate) due: DueQueue,
     pub(crate) doubts: Doubts,
     pub(crate) payments: Payments,
+    pub(crate) summaries: Summaries,
     pub(crate) options: SplitOptions,
 }
 
@@ -104,6 +107,7 @@ impl Splits {
             due: DueQueue::new(options.max_due),
             doubts: Doubts::new(options.max_doubts),
             payments: Payments::default(),
+            summaries: Summaries::default(),
             pace,
             options,
         }

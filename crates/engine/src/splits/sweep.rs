@@ -7,7 +7,7 @@ use anabranch_split::{State, WidePartition, WideRow};
 use crate::{
     EngineError, NamespaceRecord,
     engine::Engine,
-    splits::{due::Errand, ground::bucket},
+    splits::{due::Errand, ground::bucket, summary::SplitSummary},
 };
 
 impl Engine {
@@ -31,12 +31,16 @@ impl Engine {
         let mut records = 0;
         let mut states = std::collections::BTreeMap::<&'static str, i64>::new();
         let mut due = Vec::new();
+        let mut summaries = std::collections::BTreeMap::new();
         for (name, namespace) in snapshot.iter().filter(|(_, namespace)| !namespace.record.deleting) {
+            let mut summary = SplitSummary::new(self.env.now());
             for slice in namespace.record.slices.iter().filter(|slice| slice.state == SliceState::Open) {
                 let found = self.splits.router.rebuild(name, &slice.name()).await?;
                 records += found.len();
+                summary.resting += u64::from(self.splits.router.rests(&slice.table(name)));
                 for loaded in &found {
                     *states.entry(loaded.row.state.name()).or_default() += 1;
+                    summary.add(&loaded.row);
                     if let Some(errand) = self.errand(&namespace.record, slice, &loaded.row)
                         && self.splits.options.concurrent > 0
                     {
@@ -44,7 +48,10 @@ impl Engine {
                     }
                 }
             }
+            summaries.insert(name.clone(), summary);
         }
+        self.traffic.retain(|name| snapshot.contains_key(name));
+        self.splits.summaries.replace(summaries);
         self.queue(due);
         self.splits.router.retain(|table| {
             let namespace = snapshot.get(&table.namespace);

@@ -128,7 +128,10 @@ impl Engine {
         let reason = match (&difference.damage, late) {
             (Some(damage), _) => format!("a piece can't be read: {damage}"),
             (None, true) => format!("the original has more than was split, at {:?}", difference.position),
-            (None, false) => format!("it differed from the original at {:?}", difference.position),
+            (None, false) => format!(
+                "it differed from the original at {}, event {}",
+                difference.position.time, difference.position.id
+            ),
         };
         // First the use ends, then it is talked about.
         if !late {

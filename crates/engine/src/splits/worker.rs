@@ -40,6 +40,8 @@ impl Engine {
             if let Err(error) = self.splits.bus.acknowledge(&delivery).await {
                 self.task_failed("bus", &error);
             }
+            let did = format!("took down that {} looks wide", delivery.detection.time_series_id);
+            self.tasks.ended("bus", &did, self.env.now());
         }
     }
 
@@ -75,7 +77,13 @@ impl Engine {
             self.splits.due.done(&partition);
             match done {
                 Ok(()) => {
-                    self.tasks.ended("splits", &format!("{errand:?} {}", partition.time_series_id), self.env.now());
+                    let series = &partition.time_series_id;
+                    let did = match errand {
+                        Errand::Advance => format!("brought a split of {series} forward"),
+                        Errand::Extend => format!("looked at what was sealed of {series} since"),
+                        Errand::Recheck => format!("compared a split of {series} with its original"),
+                    };
+                    self.tasks.ended("splits", &did, self.env.now());
                 }
                 Err(error) => {
                     self.task_failed("splits", &error);

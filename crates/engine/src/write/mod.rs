@@ -147,6 +147,8 @@ pub(crate) async fn store_events(
     let count = events.len();
     let (batches, indexes) = batches(&namespace, events, now)?;
     let partitions = batches.len();
+    let bytes = batches.iter().flat_map(|batch| &batch.rows).map(|row| row.bytes() as u64).sum();
+    engine.traffic.sending(name, &batches, now);
     let remaining = deadline.saturating_sub(checked_at);
     let results = match engine.env.timeout(remaining, engine.store.write(batches, remaining)).await {
         Ok(results) => results,
@@ -157,7 +159,9 @@ pub(crate) async fn store_events(
     #[cfg(feature = "plant")]
     let in_time = in_time || anabranch_split::plant::is_planted(anabranch_split::plant::Bug::AcknowledgesLate);
     let results = if in_time { results } else { vec![Err(timed_out()); partitions] };
-    conclude(engine, &namespace, &results, &indexes, count)
+    let receipt = conclude(engine, &namespace, &results, &indexes, count)?;
+    engine.traffic.stored(name, count as u64, bytes, now);
+    Ok(receipt)
 }
 
 fn timed_out() -> StoreError {

@@ -3,6 +3,7 @@
 pub(crate) mod config;
 pub(crate) mod events;
 pub(crate) mod namespaces;
+pub(crate) mod observe;
 pub(crate) mod reads;
 pub(crate) mod searches;
 pub(crate) mod splits;
@@ -14,7 +15,7 @@ use anabranch_engine::{EngineError, ErrorKind, Violation};
 use anabranch_model::Timestamp;
 
 /// A time for an answer.
-fn timestamp(time: Timestamp) -> Option<wkt::Timestamp> {
+pub(crate) fn timestamp(time: Timestamp) -> Option<wkt::Timestamp> {
     Some(wkt::Timestamp::from_nanos(time.nanos()))
 }
 

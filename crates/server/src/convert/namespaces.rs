@@ -47,7 +47,7 @@ fn split_use_message(splits: &anabranch_engine::SplitUse, clean: Clean) -> v1::S
     }
 }
 
-fn read_mode_message(mode: ReadMode) -> v1::ReadMode {
+pub(crate) fn read_mode_message(mode: ReadMode) -> v1::ReadMode {
     match mode {
         ReadMode::Off => v1::ReadMode::Off,
         ReadMode::Shadow => v1::ReadMode::Shadow,

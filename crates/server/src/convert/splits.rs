@@ -87,7 +87,7 @@ impl<'a> Details<'a> {
     }
 }
 
-fn state_message(state: &State) -> v1::split::State {
+pub(super) fn state_message(state: &State) -> v1::split::State {
     match state {
         State::Detected => v1::split::State::Detected,
         State::Planning(_) => v1::split::State::Planning,
@@ -164,7 +164,7 @@ fn planned_message(partition: &WidePartition, state: &State, view: View) -> Opti
     })
 }
 
-fn interval(span: anabranch_model::Interval) -> Option<v1::TimeInterval> {
+pub(super) fn interval(span: anabranch_model::Interval) -> Option<v1::TimeInterval> {
     Some(v1::TimeInterval { start: timestamp(span.start), end: timestamp(span.end) })
 }
 

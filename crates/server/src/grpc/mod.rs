@@ -1,6 +1,7 @@
 //! gRPC: the services, health and reflection, as one router.
 
 mod namespace;
+mod observe;
 mod pages;
 mod split;
 pub(crate) mod status;
@@ -9,8 +10,8 @@ mod time_series;
 use std::sync::Arc;
 
 use anabranch_api::v1::{
-    namespace_service_server::NamespaceServiceServer, split_service_server::SplitServiceServer,
-    time_series_service_server::TimeSeriesServiceServer,
+    namespace_service_server::NamespaceServiceServer, observe_service_server::ObserveServiceServer,
+    split_service_server::SplitServiceServer, time_series_service_server::TimeSeriesServiceServer,
 };
 use anabranch_runtime::Env;
 use axum::{
@@ -47,9 +48,10 @@ impl Services {
 type TimeSeries = TimeSeriesServiceServer<Services>;
 type Namespaces = NamespaceServiceServer<Services>;
 type Splits = SplitServiceServer<Services>;
+type Observations = ObserveServiceServer<Services>;
 
 /// Whose health is told: the server as a whole, and each service.
-const WATCHED: [&str; 4] = ["", TimeSeries::NAME, Namespaces::NAME, Splits::NAME];
+const WATCHED: [&str; 5] = ["", TimeSeries::NAME, Namespaces::NAME, Splits::NAME, Observations::NAME];
 
 /// All services, with the reporter of their health.
 pub(crate) fn router(
@@ -62,9 +64,11 @@ pub(crate) fn router(
     let series = TimeSeries::new(Services(operations.clone())).max_decoding_message_size(max_message_bytes);
     let namespaces = Namespaces::new(Services(operations.clone())).max_decoding_message_size(max_message_bytes);
     let splits = Splits::new(Services(operations.clone())).max_decoding_message_size(max_message_bytes);
+    let observations = Observations::new(Services(operations.clone())).max_decoding_message_size(max_message_bytes);
     let routes = Routes::new(series)
         .add_service(namespaces)
         .add_service(splits)
+        .add_service(observations)
         .add_service(health)
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?);

@@ -4,6 +4,7 @@ mod errors;
 mod events;
 mod message;
 mod namespaces;
+mod observe;
 mod origin;
 mod pages;
 mod splits;
@@ -19,6 +20,7 @@ use axum::{
 };
 
 use crate::{
+    dashboard,
     failure::Failure,
     limits::{Gate, pass},
     observe::Protocol,
@@ -65,12 +67,15 @@ pub(crate) fn router(http: Http, gate: Gate) -> Router {
         .route("/v1/namespaces/{namespace}/splits:verify", post(splits::verify))
         .route("/v1/namespaces/{namespace}/splits:setReadMode", post(splits::set_read_mode))
         .route("/v1/tasks", get(splits::tasks))
+        .route("/v1/overview", get(observe::overview))
+        .route("/v1/namespaces/{namespace}/series/{series}/partitions", get(observe::partitions))
+        .route("/v1/heatmap", get(observe::heat_map))
         .route("/healthz", get(pages::health))
         .route("/readyz", get(pages::readiness))
         .route("/metrics", get(pages::metrics))
         .route("/openapi.json", get(pages::openapi))
         .route("/docs", get(pages::docs))
-        .route("/", get(pages::index))
+        .merge(dashboard::routes())
         .fallback(errors::no_such_route)
         .method_not_allowed_fallback(errors::wrong_method)
         .with_state(Arc::new(http))

@@ -1,4 +1,4 @@
-//! Pages for people, and plain answers for those who look after the server.
+//! The page that describes the interface, and plain answers for those who look after the server.
 
 use std::sync::{Arc, LazyLock};
 
@@ -10,8 +10,6 @@ use axum::{
 };
 
 use super::{Http, refuse};
-
-const INDEX: &str = include_str!("index.html");
 
 static DOCUMENT: LazyLock<String> = LazyLock::new(|| openapi::document().to_string());
 static DOCS: LazyLock<String> = LazyLock::new(openapi::page);
@@ -46,8 +44,4 @@ pub(super) async fn openapi() -> Response {
 
 pub(super) async fn docs() -> Html<&'static str> {
     Html(DOCS.as_str())
-}
-
-pub(super) async fn index() -> Html<&'static str> {
-    Html(INDEX)
 }

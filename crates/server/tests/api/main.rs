@@ -5,6 +5,7 @@ mod errors;
 mod events;
 mod harness;
 mod namespaces;
+mod observe;
 mod serving;
 mod splits;
 mod stopping;

@@ -1,0 +1,67 @@
+// Keeps a page live: the server draws it anew when something has changed, and this puts it in place without taking away what
+// somebody is doing. Without this script every page still works; it has to be reloaded then.
+"use strict";
+
+(() => {
+  const live = document.getElementById("live");
+  const state = document.getElementById("live-state");
+  const address = live && live.dataset.live;
+  if (!address || !window.EventSource) return;
+
+  let source = null;
+  let waiting = null;
+
+  const say = (text) => { if (state && state.textContent !== text) state.textContent = text; };
+
+  // Somebody who answers a question, or fills in a field, is not to be interrupted.
+  const isBusy = () => {
+    const active = document.activeElement;
+    const typing = active && live.contains(active) && active.matches("input, select, textarea");
+    const chosen = window.getSelection();
+    const selecting = chosen && !chosen.isCollapsed && live.contains(chosen.anchorNode);
+    return typing || selecting || live.querySelector("details.ask[open]") !== null;
+  };
+
+  const focusable = () => Array.from(live.querySelectorAll("a, button, summary, [tabindex]"));
+
+  const put = (html) => {
+    const open = new Map(Array.from(live.querySelectorAll("details[id]"), (found) => [found.id, found.open]));
+    const scrolled = new Map(Array.from(live.querySelectorAll(".scroll[id]"), (found) => [found.id, found.scrollLeft]));
+    const focused = focusable().indexOf(document.activeElement);
+    live.innerHTML = html;
+    for (const [id, was] of open) { const found = document.getElementById(id); if (found) found.open = was; }
+    for (const [id, left] of scrolled) { const found = document.getElementById(id); if (found) found.scrollLeft = left; }
+    if (focused >= 0) { const found = focusable()[focused]; if (found) found.focus({ preventScroll: true }); }
+  };
+
+  const show = () => {
+    if (waiting === null) return;
+    if (isBusy()) { say("Paused while you are busy here."); return; }
+    put(waiting);
+    waiting = null;
+    say("Live");
+  };
+
+  const stop = () => { if (source) { source.close(); source = null; } };
+
+  const follow = () => {
+    if (source || document.hidden) return;
+    source = new EventSource(address);
+    source.addEventListener("open", () => say("Live"));
+    source.addEventListener("page", (event) => { waiting = JSON.parse(event.data); show(); });
+    source.addEventListener("error", () => say("The server does not answer; trying again."));
+  };
+
+  document.addEventListener("visibilitychange", () => (document.hidden ? stop() : follow()));
+  window.addEventListener("pagehide", stop);
+  window.addEventListener("pageshow", follow);
+  live.addEventListener("focusout", () => setTimeout(show, 0));
+  live.addEventListener("toggle", show, true);
+  follow();
+})();
+
+// A wide drawing shows its newest end first.
+for (const id of ["slice-axis", "strip"]) {
+  const found = document.getElementById(id);
+  if (found) found.scrollLeft = found.scrollWidth;
+}

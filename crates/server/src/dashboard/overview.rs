@@ -1,0 +1,166 @@
+//! The overview: what needs a person first, then every namespace.
+
+use std::time::Duration;
+
+use anabranch_api::v1::{self, NamespaceOverview, Overview, Warning, split::State, warning::Kind};
+use maud::{Markup, html};
+
+use super::{
+    Page, chart, layout,
+    place::{self, HeatView, Place, SplitFilter},
+    read_mode, show,
+};
+use crate::operations::{Answer, Operations};
+
+const REFRESH: Duration = Duration::from_secs(2);
+
+pub(super) fn draw(operations: &Operations) -> Answer<Page> {
+    let overview = operations.get_overview(&v1::GetOverviewRequest::default())?;
+    let body = html! {
+        h1 { "Overview" }
+        (warnings(&overview))
+        section aria-labelledby="namespaces" {
+            h2 #namespaces { "Namespaces" }
+            @if overview.namespaces.is_empty() { (first_steps()) } @else { (namespaces(&overview)) }
+        }
+        (server(&overview))
+    };
+    Ok(Page { title: "Overview".to_owned(), body, refresh: Some(REFRESH) })
+}
+
+/// What needs a person.
+pub(super) fn warnings(overview: &Overview) -> Markup {
+    html! {
+        section aria-labelledby="warnings" {
+            h2 #warnings { "Needs a person" }
+            @if overview.warnings.is_empty() {
+                p.fine data-field="warnings" data-value="0" { "Nothing. Wide partitions are found and split by themselves." }
+            } @else {
+                ul.warnings data-field="warnings" data-value=(overview.warnings.len()) {
+                    @for warning in &overview.warnings { (one_warning(warning)) }
+                }
+            }
+        }
+    }
+}
+
+fn one_warning(warning: &Warning) -> Markup {
+    let (place, label) = where_to(warning);
+    html! {
+        li class=(if warning.urgent { "urgent" } else { "soon" }) {
+            (layout::badge(if warning.urgent { "bad" } else { "warn" }, if warning.urgent { "now" } else { "soon" }))
+            div {
+                @if !warning.namespace.is_empty() { strong { (warning.namespace) } ": " }
+                (show::one_line(&warning.message))
+                @if let Some(since) = &warning.since { span.more { " Since " (show::second(Some(since))) "." } }
+            }
+            @if let Some(href) = place { a.go href=(href) { (label) } }
+        }
+    }
+}
+
+/// Where to look.
+fn where_to(warning: &Warning) -> (Option<String>, &'static str) {
+    let board = SplitFilter { namespace: warning.namespace.clone(), ..SplitFilter::default() };
+    let column = |state| Some(format!("{}#{}", board.href(), place::column(state)));
+    match warning.kind() {
+        Kind::SplitsParked => (column(State::Parked), "Show"),
+        Kind::SplitsFailed => (column(State::Failed), "Show"),
+        Kind::SplitsSetAside => (column(State::Completed), "Show"),
+        Kind::Demoted | Kind::NoSlice | Kind::SplitsResting => (Some(place::namespace(&warning.namespace)), "Show"),
+        Kind::TaskFailing => (Some(Place::Tasks.href()), "Show"),
+        Kind::NotReady | Kind::EventsDropped | Kind::Unspecified => (None, ""),
+    }
+}
+
+fn namespaces(overview: &Overview) -> Markup {
+    html! {
+        div.scroll tabindex="0" role="region" aria-label="Namespaces" #namespace-table {
+            table.cards {
+                caption { "Rates and read latency over " (show::duration(overview.window.as_ref())) "; the line shows ten minutes of events." }
+                thead { tr {
+                    th scope="col" { "Namespace" }
+                    th scope="col" { "Read mode" }
+                    th.number scope="col" { "Events" }
+                    th.number scope="col" { "Written" }
+                    th.number scope="col" { "Pages read" }
+                    th.number scope="col" { abbr title="Half of the pages took at most this" { "p50" } }
+                    th.number scope="col" { abbr title="99 in a hundred pages took at most this" { "p99" } }
+                    th scope="col" { "Ten minutes" }
+                    th.number scope="col" { "Wide" }
+                    th scope="col" { "Splits" }
+                } }
+                tbody { @for namespace in &overview.namespaces { (row(namespace)) } }
+            }
+        }
+    }
+}
+
+fn row(namespace: &NamespaceOverview) -> Markup {
+    let events: Vec<u64> = namespace.recent.iter().map(|step| step.events).collect();
+    let about = format!("Events of {} in the last ten minutes", namespace.name);
+    html! {
+        tr data-namespace=(namespace.name) {
+            th scope="row" { a href=(place::namespace(&namespace.name)) { (namespace.name) } }
+            td data-label="Read mode" { (read_mode::badge(namespace.read_mode())) }
+            @if namespace.recorded {
+                td.number data-label="Events" { (show::rate(namespace.events_per_second)) "/s" }
+                td.number data-label="Written" { (show::byte_rate(namespace.written_bytes_per_second)) }
+                td.number data-label="Pages read" { (show::rate(namespace.pages_per_second)) "/s" }
+                td.number data-label="p50" { (show::latency(namespace.read_p50.as_ref())) }
+                td.number data-label="p99" { (show::latency(namespace.read_p99.as_ref())) }
+                td data-label="Ten minutes" { (chart::line(&events, &about)) }
+            } @else {
+                td colspan="6" { "not recorded: this server keeps the traffic of 256 namespaces" }
+            }
+            td.number data-label="Wide" data-field="wide" data-value=(namespace.wide_partitions) { (show::count(namespace.wide_partitions)) }
+            td data-label="Splits" { (splits(namespace)) }
+        }
+    }
+}
+
+/// Running, completed, failed.
+pub(super) fn splits(namespace: &NamespaceOverview) -> Markup {
+    let sum = |states: &[State]| -> u64 {
+        namespace.splits.iter().filter(|counted| states.contains(&counted.state())).map(|counted| counted.count).sum()
+    };
+    let running = sum(&[State::Detected, State::Planning, State::Planned, State::Splitting, State::Verifying]);
+    let completed = sum(&[State::Completed]);
+    let failed = sum(&[State::Failed, State::Parked]);
+    let board = SplitFilter { namespace: namespace.name.clone(), ..SplitFilter::default() };
+    html! {
+        a.counts href=(board.href()) aria-label=(format!("Splits of {}: {running} running, {completed} completed, {failed} failed or parked", namespace.name)) {
+            span.some[running > 0] data-field="running" data-value=(running) { (show::count(running)) " running" }
+            span data-field="completed" data-value=(completed) { (show::count(completed)) " done" }
+            span.bad[failed > 0] data-field="failed" data-value=(failed) { (show::count(failed)) " failed" }
+        }
+    }
+}
+
+fn server(overview: &Overview) -> Markup {
+    html! {
+        section aria-labelledby="server" {
+            h2 #server { "This server" }
+            dl.tiles {
+                (layout::tile("Splits being worked on", "splits_running", &show::count(overview.splits_running), html! { (show::count(overview.splits_waiting)) " waiting" }))
+                (layout::tile("Events in the write queue", "queued_events", &show::count(overview.queued_events), html! {}))
+                (layout::tile("Namespaces", "namespaces", &show::count(overview.namespaces.len() as u64), html! { a href=(HeatView::default().href()) { "heat map" } }))
+            }
+        }
+    }
+}
+
+/// For a server without anything in it.
+fn first_steps() -> Markup {
+    html! {
+        div.empty {
+            p { "There is no namespace yet. Make one and write an event:" }
+            pre { code {
+                "anabranch namespace create plays\n"
+                "anabranch write plays --series profile:123 --item title=Dark\n"
+                "anabranch read plays profile:123"
+            } }
+            p { "Or over HTTP: " a href="/docs" { "what it takes and answers" } "." }
+        }
+    }
+}

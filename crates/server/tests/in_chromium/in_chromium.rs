@@ -1,0 +1,219 @@
+//! Every page at phone and desktop width, light and dark: nothing complains, nothing is cut off, numbers are those of the API, and
+//! buttons do what they say. `ANABRANCH_PICTURES` names a folder for pictures of all pages.
+
+mod browser;
+mod fixture;
+
+use browser::{Browser, Scheme};
+use fixture::{Fixture, HOSTILE, WIDE};
+use serde_json::{Value, json};
+
+const WIDTHS: [u32; 2] = [390, 1280];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_page_is_whole_and_silent_at_every_width_light_and_dark() {
+    let fixture = Fixture::start().await;
+    let mut browser = Browser::start().await;
+    let pages = fixture.pages().await;
+    for width in WIDTHS {
+        for scheme in [Scheme::Light, Scheme::Dark] {
+            browser.show_as(width, scheme).await;
+            for (name, path) in &pages {
+                browser.open(&fixture.url(path)).await;
+                let overflow = browser.evaluate("document.documentElement.scrollWidth - window.innerWidth").await;
+                assert!(overflow.as_f64().unwrap() <= 0.0, "{name} is {overflow} pixels too wide at {width}");
+                let heading = browser.evaluate("document.querySelector('h1').textContent").await;
+                assert!(!heading.as_str().unwrap().trim().is_empty(), "{name} has no heading");
+                browser.picture(&format!("{name}-{width}-{}", scheme.name())).await;
+                assert_eq!(browser.complaints(), Vec::<String>::new(), "{name} at {width}");
+            }
+        }
+    }
+    browser.close().await;
+    fixture.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn numbers_on_the_pages_are_those_of_the_api() {
+    let fixture = Fixture::start().await;
+    let mut browser = Browser::start().await;
+    let overview = fixture.get("/v1/overview").await;
+    browser.open(&fixture.url("/")).await;
+    for namespace in overview["namespaces"].as_array().unwrap() {
+        let name = namespace["name"].as_str().unwrap();
+        let field = async |browser: &mut Browser, field: &str| {
+            let script =
+                format!("document.querySelector('tr[data-namespace={name}] [data-field={field}]').dataset.value");
+            browser.evaluate(&script).await.as_str().unwrap().to_owned()
+        };
+        let states: Vec<&Value> = namespace["splits"].as_array().into_iter().flatten().collect();
+        let count = |wanted: &str| {
+            states.iter().find(|found| found["state"] == wanted).map_or("0", |found| found["count"].as_str().unwrap())
+        };
+        assert_eq!(field(&mut browser, "wide").await, namespace["widePartitions"].as_str().unwrap_or("0"), "{name}");
+        assert_eq!(field(&mut browser, "completed").await, count("COMPLETED"), "{name}");
+        assert_eq!(field(&mut browser, "failed").await, count("PARKED"), "{name}: {namespace}");
+    }
+    let warnings = browser.evaluate("document.querySelector('[data-field=warnings]').dataset.value").await;
+    assert_eq!(warnings, overview["warnings"].as_array().unwrap().len().to_string());
+    let kinds: Vec<&str> =
+        overview["warnings"].as_array().unwrap().iter().map(|one| one["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["DEMOTED", "SPLITS_PARKED"], "{overview}");
+
+    let partitions = fixture.get(&format!("/v1/namespaces/plays/series/{WIDE}/partitions")).await;
+    browser.open(&fixture.url(&format!("/ui/namespaces/plays/series/{WIDE}"))).await;
+    let shown = browser.evaluate("[...document.querySelectorAll('tr[data-partition]')].map(row => [row.dataset.partition, row.querySelector('[data-field=rows]').dataset.value, row.querySelector('[data-field=bytes]').dataset.value])").await;
+    let told: Vec<Value> = partitions["partitions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| {
+            let name = format!(
+                "{}/{}/{}",
+                one["timeSlice"].as_str().unwrap(),
+                one["timeBucket"].as_u64().unwrap_or(0),
+                one["eventBucket"].as_u64().unwrap_or(0)
+            );
+            json!([name, one["rows"], one["bytes"]])
+        })
+        .collect();
+    assert_eq!(shown, Value::from(told));
+    let events = browser.evaluate("document.querySelectorAll('.event').length").await;
+    assert_eq!(events, 25);
+
+    let split = fixture.split_path("plays", WIDE).await;
+    let told = fixture.get(&split.api).await;
+    let segment = &told["segments"][0];
+    let pieces = segment["postSplitData"]["timeRangePartitionStrategy"]["pieces"].as_array().unwrap().len();
+    browser.open(&fixture.url(&split.page)).await;
+    assert_eq!(browser.evaluate("document.querySelectorAll('rect.piece').length").await, pieces);
+    assert_eq!(
+        browser.evaluate("document.querySelector('[data-field=before_rows]').dataset.value").await,
+        segment["preSplitData"]["rows"]
+    );
+    let checksums =
+        browser.evaluate("[...document.querySelectorAll('.checksum')].map(found => found.textContent)").await;
+    let told: Vec<&Value> = segment["postSplitData"]["timeRangePartitionStrategy"]["pieces"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|piece| &piece["checksum"])
+        .collect();
+    assert_eq!(checksums, json!(told));
+
+    let map = fixture.get("/v1/heatmap?namespace=plays").await;
+    browser.open(&fixture.url("/ui/heatmap?namespace=plays&measure=writes")).await;
+    let total: u64 = map["ranges"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|range| range["writes"].as_array().unwrap())
+        .map(|cell| cell.as_str().unwrap().parse::<u64>().unwrap())
+        .sum();
+    assert!(total > 0);
+    assert_eq!(browser.evaluate("document.querySelector('[data-field=total]').dataset.value").await, total.to_string());
+
+    let tasks = fixture.get("/v1/tasks").await;
+    browser.open(&fixture.url("/ui/tasks")).await;
+    let shown = browser.evaluate("[...document.querySelectorAll('tr[data-task]')].map(row => row.dataset.task)").await;
+    let told: Vec<&Value> = tasks["tasks"].as_array().unwrap().iter().map(|task| &task["name"]).collect();
+    assert_eq!(shown, json!(told));
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+    browser.close().await;
+    fixture.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn buttons_do_what_they_say_and_ask_before_what_cannot_be_undone() {
+    let fixture = Fixture::start().await;
+    let mut browser = Browser::start().await;
+    let split = fixture.split_path("plays", WIDE).await;
+    browser.open(&fixture.url(&split.page)).await;
+    browser.click("form[action='/ui/actions/verify'] button").await;
+    browser.until("document.querySelector('.notice')?.textContent.includes('everything is the same')").await;
+
+    // Nothing is given up by one click.
+    browser.click("#abandon > summary").await;
+    browser.until("document.querySelector('#abandon').open").await;
+    assert_eq!(fixture.get(&split.api).await["state"], "COMPLETED");
+    browser.click("#abandon-reason").await;
+    browser.type_text("too \"old\" <now>").await;
+    browser.click("#abandon form button").await;
+    browser.until("document.querySelector('.notice')?.textContent.includes('given up')").await;
+    let abandoned = fixture.get(&split.api).await;
+    assert_eq!((&abandoned["state"], &abandoned["reason"]), (&json!("PARKED"), &json!("abandoned: too \"old\" <now>")));
+    let shown = browser.evaluate("document.querySelector('.reason').textContent").await;
+    assert_eq!(shown, "abandoned: too \"old\" <now>");
+    browser.picture("split-parked").await;
+
+    browser.click("form[action='/ui/actions/retry'] button").await;
+    browser.until("document.querySelector('.notice')?.textContent.includes('begins again')").await;
+    // The page follows by itself until the split is served again.
+    browser.until("document.querySelector('h1 .badge').textContent === 'Completed'").await;
+    assert_eq!(fixture.get(&split.api).await["generation"], 2);
+
+    browser.open(&fixture.url("/ui/namespaces/plays")).await;
+    browser.click("#change-mode > summary").await;
+    browser.evaluate("document.querySelector('#mode').value = 'ON'").await;
+    browser.click("#reason").await;
+    browser.type_text("proven").await;
+    browser.click("#change-mode form button").await;
+    browser.until("document.querySelector('.ladder [aria-current] strong')?.textContent === 'ON'").await;
+    let namespace = fixture.get("/v1/namespaces/plays").await;
+    let change = &namespace["splits"]["history"][0];
+    assert_eq!(
+        (&change["to"], &change["by"], &change["reason"]),
+        (&json!("ON"), &json!("dashboard"), &json!("proven"))
+    );
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+    browser.close().await;
+    fixture.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hostile_ids_are_text_and_pages_are_reached_by_keyboard() {
+    let fixture = Fixture::start().await;
+    let mut browser = Browser::start().await;
+    browser.open(&fixture.url("/ui/namespaces/sensors")).await;
+    browser.click("#series-id").await;
+    browser.type_text(HOSTILE).await;
+    browser.click("form[action='/ui/series'] button").await;
+    browser.until("location.pathname.includes('/series/') && document.readyState === 'complete'").await;
+    let heading = browser.evaluate("document.querySelector('h1').textContent").await;
+    assert_eq!(heading, HOSTILE);
+    assert_eq!(
+        browser
+            .evaluate("window.stolen === undefined && document.querySelectorAll('main script, main img').length")
+            .await,
+        0
+    );
+    let hex = browser.evaluate("document.querySelector('pre.hex')?.textContent ?? ''").await;
+    assert!(hex.as_str().unwrap().contains("ff 00 fe"), "{hex}");
+
+    // Older and back again by page tokens.
+    browser.open(&fixture.url(&format!("/ui/namespaces/plays/series/{WIDE}"))).await;
+    let first = "document.querySelector('.event time').dateTime";
+    let newest = browser.evaluate(first).await;
+    browser.click(".pager a[rel=next]").await;
+    browser.until(&format!("document.readyState === 'complete' && {first} !== {newest}")).await;
+    browser.click(".pager a[rel=prev]").await;
+    browser.until(&format!("document.readyState === 'complete' && {first} === {newest}")).await;
+
+    browser.open(&fixture.url("/")).await;
+    browser.press("Tab").await;
+    assert_eq!(browser.evaluate("document.activeElement.className").await, "skip");
+    browser.press("Enter").await;
+    assert_eq!(browser.evaluate("document.activeElement.id").await, "main");
+    let mut reached = Vec::new();
+    for _ in 0..40 {
+        browser.press("Tab").await;
+        let href = browser.evaluate("document.activeElement.getAttribute('href') ?? ''").await;
+        reached.push(href.as_str().unwrap().to_owned());
+    }
+    for wanted in ["/ui/namespaces/plays", "/ui/splits?namespace=plays"] {
+        assert!(reached.iter().any(|href| href == wanted), "{wanted} in {reached:?}");
+    }
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+    browser.close().await;
+    fixture.stop().await;
+}
