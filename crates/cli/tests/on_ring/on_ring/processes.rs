@@ -139,9 +139,23 @@ impl Site {
             if is_so(&splits) {
                 return;
             }
-            assert!(begun.elapsed() < patience, "{text}");
+            assert!(begun.elapsed() < patience, "{splits:#?}{}", self.what_was_said());
             std::thread::sleep(Duration::from_millis(100));
         }
+    }
+}
+
+impl Site {
+    /// The last that every process has said, for people who look for what went wrong.
+    fn what_was_said(&self) -> String {
+        let mut said = String::new();
+        for entry in fs::read_dir(&self.directory).unwrap().flatten() {
+            let log = fs::read_to_string(ServerProcess::log_path(&entry.path())).unwrap_or_default();
+            let lines: Vec<&str> = log.lines().rev().take(20).collect();
+            let lines: Vec<&str> = lines.into_iter().rev().collect();
+            let _ = writeln!(said, "\n{}:\n{}", entry.path().display(), lines.join("\n"));
+        }
+        said
     }
 }
 
