@@ -6,7 +6,7 @@ use anabranch_api::v1::{self, BusySeries, HeatMap, HeatRange};
 use maud::{Markup, html};
 
 use super::{
-    Page, chart,
+    Page, chart, layout,
     place::{self, HeatView, Measure},
     show,
 };
@@ -52,7 +52,8 @@ fn choices(view: &HeatView, names: &[String]) -> Markup {
             }
             span.group role="group" aria-label="What makes it dark" {
                 @for measure in Measure::ALL {
-                    a href=(HeatView { measure, ..view.clone() }.href()) aria-current=[(measure == view.measure).then_some("true")] { (measure.name()) }
+                    @let place = HeatView { measure, ..view.clone() }.href();
+                    (layout::choice(&place, measure.name(), measure == view.measure))
                 }
             }
         }
@@ -138,7 +139,10 @@ fn range_row(range: &HeatRange, y: usize, view: &HeatView, window: &Window, high
         @for (at, value) in shown.filter(|(_, value)| **value > 0) {
             rect class=(format!("shade-{}", chart::shade(*value, highest))) x=(format!("{:.1}", at as f64 * window.cell())) y=(y)
                 width=(format!("{:.1}", window.cell())) height=(ROW) {
-                title { (show::length(window.step * (window.steps - 1 - at) as u32)) " ago, range " (range.number) ": " (amount(*value, view.measure)) }
+                title {
+                    (show::length(window.step * (window.steps - 1 - at) as u32)) " ago, range " (range.number) ": "
+                    (amount(*value, view.measure))
+                }
             }
         }
         @if wide.is_some() {
@@ -172,12 +176,13 @@ fn busiest(map: &HeatMap, view: &HeatView) -> Markup {
                 div.scroll tabindex="0" role="region" aria-label="Busiest series" #busiest-table {
                     table.cards {
                         caption { "Wide ones first. About how much was read and written lately; every ten minutes it counts half." }
-                        thead { tr { th scope="col" { "Series" } th scope="col" { "Wide" } th.number scope="col" { "Lately" } th scope="col" { "Share" } th.number scope="col" { "Range" } } }
+                        (layout::columns(&["Series", "Wide", "Lately#", "Share", "Range#"]))
                         tbody {
                             @for (number, busy) in all.iter().take(LISTED) {
                                 tr {
-                                    th scope="row" { a href=(place::series(&view.namespace, &busy.time_series_id)) { (show::short_id(&busy.time_series_id)) } }
-                                    td data-label="Wide" { @if busy.wide { (super::layout::badge("warn", "wide")) } @else { "–" } }
+                                    @let place = place::series(&view.namespace, &busy.time_series_id);
+                                    th scope="row" { a href=(place) { (show::short_id(&busy.time_series_id)) } }
+                                    td data-label="Wide" { @if busy.wide { (layout::badge("warn", "wide")) } @else { "–" } }
                                     td.number data-label="Lately" { (show::bytes(busy.bytes)) }
                                     td data-label="Share" { (chart::bar(busy.bytes, most, "done", "Compared with the busiest")) }
                                     td.number data-label="Range" { (number) }
