@@ -18,9 +18,9 @@ const WIDTH: f64 = 1000.0;
 const MARGIN: f64 = 22.0;
 const ROW: usize = 8;
 /// Steps that are drawn at least; before that nothing is drawn while nothing has happened.
-const LEAST_STEPS: usize = 24;
+const LEAST_STEPS: usize = 12;
 /// Ids that the table lists.
-const LISTED: usize = 16;
+const LISTED: usize = 10;
 
 pub(super) fn draw(operations: &Operations, view: &HeatView) -> Answer<Page> {
     let names: Vec<String> = operations.list_namespaces().namespaces.into_iter().map(|found| found.name).collect();
@@ -30,7 +30,7 @@ pub(super) fn draw(operations: &Operations, view: &HeatView) -> Answer<Page> {
     };
     let body = html! {
         h1 { "Heat map" }
-        p { "Where ids are read and written, step by step. A row is a range of the hash of ids: whoever is busy makes a row dark." }
+        p { "Where ids are read and written, step by step. A row is a range of the hash of ids: whoever is busy makes a row stand out." }
         @if names.is_empty() { p.empty { "There is no namespace yet." } } @else {
             (choices(&view, &names))
             (map_section(&operations.get_heat_map(&v1::GetHeatMapRequest { namespace: view.namespace.clone() })?, &view))
@@ -50,7 +50,7 @@ fn choices(view: &HeatView, names: &[String]) -> Markup {
                 @if view.measure != Measure::Bytes { input type="hidden" name="measure" value=(view.measure.name()); }
                 button type="submit" { "Show" }
             }
-            span.group role="group" aria-label="What makes it dark" {
+            span.group role="group" aria-label="What is counted" {
                 @for measure in Measure::ALL {
                     @let place = HeatView { measure, ..view.clone() }.href();
                     (layout::choice(&place, measure.name(), measure == view.measure))
