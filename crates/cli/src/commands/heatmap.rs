@@ -73,7 +73,7 @@ fn block(value: u64, highest: u64) -> char {
     if value == 0 {
         return BLOCKS[0];
     }
-    let share = ((value + 1) as f64).ln() / ((highest.max(value) + 1) as f64).ln();
+    let share = (value as f64 + 1.0).ln() / (highest.max(value) as f64 + 1.0).ln();
     BLOCKS[((share * 8.0).ceil() as usize).clamp(1, 8)]
 }
 

@@ -120,6 +120,7 @@ fn greet(config: &Config, grpc: SocketAddr, http: SocketAddr) -> Outcome {
     let body = "'{\"timeSeriesId\":\"profile:123\"}'";
     out.line(format!("  curl{trust} {scheme}://{}/v1/namespaces/plays/events:read -d {body}", reachable(http)))?;
     out.line("")?;
+    out.line(format!("The dashboard is at {scheme}://{}/", reachable(http)))?;
     out.line(if std::io::stdout().is_terminal() { "Ctrl-C stops it." } else { "SIGINT or SIGTERM stops it." })?;
     Ok(out.flush()?)
 }

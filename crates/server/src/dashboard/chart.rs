@@ -36,7 +36,7 @@ pub(super) fn shade(value: u64, highest: u64) -> u32 {
     if value == 0 {
         return 0;
     }
-    let share = ((value + 1) as f64).ln() / ((highest.max(value) + 1) as f64).ln().max(f64::MIN_POSITIVE);
+    let share = (value as f64 + 1.0).ln() / (highest.max(value) as f64 + 1.0).ln().max(f64::MIN_POSITIVE);
     ((share * f64::from(SHADES)).ceil() as u32).clamp(1, SHADES)
 }
 

@@ -7,6 +7,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::{
+    layout,
     place::{Form, SeriesView},
     show,
 };
@@ -15,8 +16,11 @@ use crate::operations::{Answer, Operations};
 const PAGE_SIZE: u32 = 25;
 /// Bytes of a page: a page for people needn't be bigger.
 const PAGE_BYTES: u64 = 256 << 10;
-/// Bytes of a value that are shown.
+/// Bytes of a value that are shown as text, and in hexadecimal.
 const SHOWN_BYTES: usize = 2048;
+const SHOWN_HEX: usize = 256;
+/// Bytes in a line of hexadecimal: as many as a phone has room for.
+const LINE: usize = 8;
 /// Pages that one can go back.
 const TRAIL: usize = 12;
 
@@ -41,7 +45,10 @@ pub(super) async fn section(operations: &Operations, view: &SeriesView) -> Answe
             @if page.records.is_empty() { p.empty { "There are no events here." } }
             ol.events { @for record in &page.records { (event(record, view.form)) } }
             @if let Some(partial) = &page.partial {
-                p.notice { "The page is short (" (partial.reason().as_str_name()) "): it is complete up to " (show::time(partial.complete_until.as_ref())) "." }
+                p.notice {
+                    "The page is short (" (partial.reason().as_str_name()) "): it is complete up to "
+                    (show::time(partial.complete_until.as_ref())) "."
+                }
             }
             (pager(view, &page.next_page_token))
             p.more {
@@ -52,6 +59,11 @@ pub(super) async fn section(operations: &Operations, view: &SeriesView) -> Answe
     })
 }
 
+/// The address of a page of events, at the events.
+fn here(view: &SeriesView) -> String {
+    format!("{}#events", view.href())
+}
+
 /// Which end first, and how bytes are shown.
 fn choices(view: &SeriesView) -> Markup {
     let first = SeriesView { token: String::new(), trail: Vec::new(), ..view.clone() };
@@ -59,12 +71,13 @@ fn choices(view: &SeriesView) -> Markup {
         div.choices {
             span.group role="group" aria-label="Order" {
                 @for (oldest_first, name) in [(false, "Latest first"), (true, "Oldest first")] {
-                    a href=(format!("{}#events", SeriesView { oldest_first, ..first.clone() }.href())) aria-current=[(view.oldest_first == oldest_first).then_some("true")] { (name) }
+                    @let place = here(&SeriesView { oldest_first, ..first.clone() });
+                    (layout::choice(&place, name, view.oldest_first == oldest_first))
                 }
             }
             span.group role="group" aria-label="Show bytes as" {
                 @for form in Form::ALL {
-                    a href=(format!("{}#events", SeriesView { form, ..view.clone() }.href())) aria-current=[(view.form == form).then_some("true")] { (form.name()) }
+                    (layout::choice(&here(&SeriesView { form, ..view.clone() }), form.name(), view.form == form))
                 }
             }
         }
@@ -88,8 +101,12 @@ fn pager(view: &SeriesView, next: &str) -> Markup {
     let after = (!next.is_empty()).then(|| SeriesView { token: next.to_owned(), trail, ..view.clone() });
     html! {
         nav.pager aria-label="Pages of events" {
-            @match before { Some(view) => { a rel="prev" href=(format!("{}#events", view.href())) { (back) } } None => { span aria-hidden="true" { (back) } } }
-            @match after { Some(view) => { a rel="next" href=(format!("{}#events", view.href())) { (on) } } None => { span aria-hidden="true" { (on) } } }
+            @for (view, rel, name) in [(before, "prev", back), (after, "next", on)] {
+                @match view {
+                    Some(view) => { a rel=(rel) href=(here(&view)) { (name) } }
+                    None => { span aria-hidden="true" { (name) } }
+                }
+            }
         }
     }
 }
@@ -122,27 +139,28 @@ fn event_item(item: &EventItem, form: Form) -> Markup {
 
 /// Bytes in a form, as far as they have it.
 fn value(bytes: &[u8], form: Form) -> Markup {
-    let shown = &bytes[..bytes.len().min(SHOWN_BYTES)];
-    let rest = bytes.len() - shown.len();
-    let (text, kind) = match form {
-        Form::Auto => match json(bytes) {
-            Some(text) => (text, "json"),
-            None => match std::str::from_utf8(bytes) {
-                Ok(_) => (show::plain(&String::from_utf8_lossy(shown)), "text"),
-                Err(_) => (hexadecimal(shown), "hex"),
-            },
-        },
-        Form::Json => match json(bytes) {
-            Some(text) => (text, "json"),
-            None => return html! { span.more { "not JSON" } },
-        },
-        Form::Text => (show::plain(&String::from_utf8_lossy(shown)), "text"),
-        Form::Hex => (hexadecimal(shown), "hex"),
-    };
-    html! {
-        @if text.is_empty() { span.more { "empty" } } @else { pre class=(kind) { (text) } }
-        @if rest > 0 && kind != "json" { span.more { "… and " (show::bytes(rest as u64)) " more" } }
+    let parsed = if matches!(form, Form::Auto | Form::Json) { json(bytes) } else { None };
+    match (form, parsed) {
+        _ if bytes.is_empty() => html! { span.more { "empty" } },
+        (_, Some(text)) => html! { pre.json { (text) } },
+        (Form::Json, None) => html! { span.more { "not JSON" } },
+        (Form::Hex, None) => in_hex(bytes),
+        (Form::Auto, None) if std::str::from_utf8(bytes).is_err() => in_hex(bytes),
+        (Form::Auto | Form::Text, None) => {
+            let shown = &bytes[..bytes.len().min(SHOWN_BYTES)];
+            html! { pre.text { (show::plain(&String::from_utf8_lossy(shown))) } (rest(bytes.len() - shown.len())) }
+        }
     }
+}
+
+fn in_hex(bytes: &[u8]) -> Markup {
+    let shown = &bytes[..bytes.len().min(SHOWN_HEX)];
+    html! { pre.hex { (hexadecimal(shown)) } (rest(bytes.len() - shown.len())) }
+}
+
+/// How much isn't shown.
+fn rest(bytes: usize) -> Markup {
+    html! { @if bytes > 0 { span.more { "… and " (show::bytes(bytes as u64)) " more" } } }
 }
 
 /// Indented, if it is an object or a list that isn't too long.
@@ -152,13 +170,13 @@ fn json(bytes: &[u8]) -> Option<String> {
     whole.then(|| serde_json::to_string_pretty(&parsed).map(|text| show::plain(&text)).ok()).flatten()
 }
 
-/// Sixteen bytes a line: where, in hexadecimal, and as characters.
-pub(super) fn hexadecimal(bytes: &[u8]) -> String {
+/// A few bytes a line: where, in hexadecimal, and as characters.
+fn hexadecimal(bytes: &[u8]) -> String {
     let mut text = String::new();
-    for (line, chunk) in bytes.chunks(16).enumerate() {
+    for (line, chunk) in bytes.chunks(LINE).enumerate() {
         let pairs: Vec<String> = chunk.iter().map(|byte| format!("{byte:02x}")).collect();
         let characters: String = chunk.iter().map(|byte| character(*byte)).collect();
-        let _ = writeln!(text, "{:06x}  {:47}  {characters}", line * 16, pairs.join(" "));
+        let _ = writeln!(text, "{:04x}  {:23}  {characters}", line * LINE, pairs.join(" "));
     }
     text.truncate(text.trim_end().len());
     text
@@ -177,7 +195,7 @@ mod tests {
         let shown = |bytes: &[u8], form| value(bytes, form).into_string();
         assert!(shown(br#"{"a":[1]}"#, Form::Auto).starts_with("<pre class=\"json\">{\n  &quot;a&quot;"));
         assert_eq!(shown(b"<b>hello</b>", Form::Auto), "<pre class=\"text\">&lt;b&gt;hello&lt;/b&gt;</pre>");
-        assert!(shown(&[0xff, b'A', 0], Form::Auto).contains("000000  ff 41 00"));
+        assert!(shown(&[0xff, b'A', 0], Form::Auto).contains("0000  ff 41 00"));
         assert_eq!(shown(b"no", Form::Json), "<span class=\"more\">not JSON</span>");
         assert_eq!(shown(b"", Form::Hex), "<span class=\"more\">empty</span>");
         assert!(shown(&[b'x'; 5000], Form::Text).contains("2.9 KiB more"));

@@ -6,7 +6,7 @@ use anabranch_api::v1::{self, BusySeries, HeatMap, HeatRange};
 use maud::{Markup, html};
 
 use super::{
-    Page, chart,
+    Page, chart, layout,
     place::{self, HeatView, Measure},
     show,
 };
@@ -18,9 +18,9 @@ const WIDTH: f64 = 1000.0;
 const MARGIN: f64 = 22.0;
 const ROW: usize = 8;
 /// Steps that are drawn at least; before that nothing is drawn while nothing has happened.
-const LEAST_STEPS: usize = 24;
+const LEAST_STEPS: usize = 12;
 /// Ids that the table lists.
-const LISTED: usize = 16;
+const LISTED: usize = 10;
 
 pub(super) fn draw(operations: &Operations, view: &HeatView) -> Answer<Page> {
     let names: Vec<String> = operations.list_namespaces().namespaces.into_iter().map(|found| found.name).collect();
@@ -30,7 +30,7 @@ pub(super) fn draw(operations: &Operations, view: &HeatView) -> Answer<Page> {
     };
     let body = html! {
         h1 { "Heat map" }
-        p { "Where ids are read and written, step by step. A row is a range of the hash of ids: whoever is busy makes a row dark." }
+        p { "Where ids are read and written, step by step. A row is a range of the hash of ids: whoever is busy makes a row stand out." }
         @if names.is_empty() { p.empty { "There is no namespace yet." } } @else {
             (choices(&view, &names))
             (map_section(&operations.get_heat_map(&v1::GetHeatMapRequest { namespace: view.namespace.clone() })?, &view))
@@ -50,9 +50,10 @@ fn choices(view: &HeatView, names: &[String]) -> Markup {
                 @if view.measure != Measure::Bytes { input type="hidden" name="measure" value=(view.measure.name()); }
                 button type="submit" { "Show" }
             }
-            span.group role="group" aria-label="What makes it dark" {
+            span.group role="group" aria-label="What is counted" {
                 @for measure in Measure::ALL {
-                    a href=(HeatView { measure, ..view.clone() }.href()) aria-current=[(measure == view.measure).then_some("true")] { (measure.name()) }
+                    @let place = HeatView { measure, ..view.clone() }.href();
+                    (layout::choice(&place, measure.name(), measure == view.measure))
                 }
             }
         }
@@ -138,7 +139,10 @@ fn range_row(range: &HeatRange, y: usize, view: &HeatView, window: &Window, high
         @for (at, value) in shown.filter(|(_, value)| **value > 0) {
             rect class=(format!("shade-{}", chart::shade(*value, highest))) x=(format!("{:.1}", at as f64 * window.cell())) y=(y)
                 width=(format!("{:.1}", window.cell())) height=(ROW) {
-                title { (show::length(window.step * (window.steps - 1 - at) as u32)) " ago, range " (range.number) ": " (amount(*value, view.measure)) }
+                title {
+                    (show::length(window.step * (window.steps - 1 - at) as u32)) " ago, range " (range.number) ": "
+                    (amount(*value, view.measure))
+                }
             }
         }
         @if wide.is_some() {
@@ -172,12 +176,13 @@ fn busiest(map: &HeatMap, view: &HeatView) -> Markup {
                 div.scroll tabindex="0" role="region" aria-label="Busiest series" #busiest-table {
                     table.cards {
                         caption { "Wide ones first. About how much was read and written lately; every ten minutes it counts half." }
-                        thead { tr { th scope="col" { "Series" } th scope="col" { "Wide" } th.number scope="col" { "Lately" } th scope="col" { "Share" } th.number scope="col" { "Range" } } }
+                        (layout::columns(&["Series", "Wide", "Lately#", "Share", "Range#"]))
                         tbody {
                             @for (number, busy) in all.iter().take(LISTED) {
                                 tr {
-                                    th scope="row" { a href=(place::series(&view.namespace, &busy.time_series_id)) { (show::short_id(&busy.time_series_id)) } }
-                                    td data-label="Wide" { @if busy.wide { (super::layout::badge("warn", "wide")) } @else { "–" } }
+                                    @let place = place::series(&view.namespace, &busy.time_series_id);
+                                    th scope="row" { a href=(place) { (show::short_id(&busy.time_series_id)) } }
+                                    td data-label="Wide" { @if busy.wide { (layout::badge("warn", "wide")) } @else { "–" } }
                                     td.number data-label="Lately" { (show::bytes(busy.bytes)) }
                                     td data-label="Share" { (chart::bar(busy.bytes, most, "done", "Compared with the busiest")) }
                                     td.number data-label="Range" { (number) }

@@ -124,6 +124,25 @@ pub(super) fn trail(steps: &[(String, Markup)]) -> Markup {
     }
 }
 
+/// One of several ways to show a page.
+pub(super) fn choice(href: &str, name: &str, is_current: bool) -> Markup {
+    html! { a href=(href) aria-current=[is_current.then_some("true")] { (name) } }
+}
+
+/// The head of a table; columns of numbers end in `#`.
+pub(super) fn columns(names: &[&str]) -> Markup {
+    html! {
+        thead { tr {
+            @for name in names {
+                @match name.strip_suffix('#') {
+                    Some(name) => { th.number scope="col" { (name) } }
+                    None => { th scope="col" { (name) } }
+                }
+            }
+        } }
+    }
+}
+
 /// A number with what it means.
 #[expect(clippy::needless_pass_by_value, reason = "every caller draws it in place")]
 pub(super) fn tile(name: &str, field: &str, value: &str, more: Markup) -> Markup {

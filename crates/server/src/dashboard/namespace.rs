@@ -55,9 +55,17 @@ fn traffic_section(traffic: &NamespaceOverview, overview: &Overview) -> Markup {
             h2 #traffic { "Traffic" }
             @if !traffic.recorded { p { "Not recorded: this server keeps the traffic of 256 namespaces." } }
             dl.tiles {
-                (layout::tile("Events written", "events", &format!("{}/s", show::rate(traffic.events_per_second)), html! { (show::byte_rate(traffic.written_bytes_per_second)) (chart::line(&of(|step| step.events), "Events in the last ten minutes")) }))
-                (layout::tile("Pages read", "pages", &format!("{}/s", show::rate(traffic.pages_per_second)), html! { (show::byte_rate(traffic.read_bytes_per_second)) (chart::line(&of(|step| step.pages), "Pages in the last ten minutes")) }))
-                (layout::tile("Read latency, half / 99 %", "latency", &show::latency(traffic.read_p50.as_ref()), html! { "/ " (show::latency(traffic.read_p99.as_ref())) }))
+                (layout::tile("Events written", "events", &format!("{}/s", show::rate(traffic.events_per_second)), html! {
+                    (show::byte_rate(traffic.written_bytes_per_second))
+                    (chart::line(&of(|step| step.events), "Events in the last ten minutes"))
+                }))
+                (layout::tile("Pages read", "pages", &format!("{}/s", show::rate(traffic.pages_per_second)), html! {
+                    (show::byte_rate(traffic.read_bytes_per_second))
+                    (chart::line(&of(|step| step.pages), "Pages in the last ten minutes"))
+                }))
+                (layout::tile("Read latency, half / 99 %", "latency", &show::latency(traffic.read_p50.as_ref()), html! {
+                    "/ " (show::latency(traffic.read_p99.as_ref()))
+                }))
                 (layout::tile("Wide partitions found", "wide", &show::count(traffic.wide_partitions), overview::splits(traffic)))
             }
             p.more {
@@ -91,7 +99,7 @@ fn backfills(windows: &[Backfill], now: Timestamp) -> Markup {
                 p { "Time in which old events are accepted. While one is open, nothing in it is split." }
                 div.scroll tabindex="0" role="region" aria-label="Backfill windows" #backfill-table {
                     table.cards {
-                        thead { tr { th scope="col" { "Window" } th scope="col" { "State" } th scope="col" { "Events of" } th scope="col" { "Expires" } th scope="col" { "Why" } } }
+                        (layout::columns(&["Window", "State", "Events of", "Expires", "Why"]))
                         tbody { @for window in windows { (window_row(window, now)) } }
                     }
                 }

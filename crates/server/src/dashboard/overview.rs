@@ -128,8 +128,10 @@ pub(super) fn splits(namespace: &NamespaceOverview) -> Markup {
     let completed = sum(&[State::Completed]);
     let failed = sum(&[State::Failed, State::Parked]);
     let board = SplitFilter { namespace: namespace.name.clone(), ..SplitFilter::default() };
+    let name = &namespace.name;
+    let about = format!("Splits of {name}: {running} running, {completed} completed, {failed} failed or parked");
     html! {
-        a.counts href=(board.href()) aria-label=(format!("Splits of {}: {running} running, {completed} completed, {failed} failed or parked", namespace.name)) {
+        a.counts href=(board.href()) aria-label=(about) {
             span.some[running > 0] data-field="running" data-value=(running) { (show::count(running)) " running" }
             span data-field="completed" data-value=(completed) { (show::count(completed)) " done" }
             span.bad[failed > 0] data-field="failed" data-value=(failed) { (show::count(failed)) " failed" }
@@ -142,9 +144,13 @@ fn server(overview: &Overview) -> Markup {
         section aria-labelledby="server" {
             h2 #server { "This server" }
             dl.tiles {
-                (layout::tile("Splits being worked on", "splits_running", &show::count(overview.splits_running), html! { (show::count(overview.splits_waiting)) " waiting" }))
+                (layout::tile("Splits being worked on", "splits_running", &show::count(overview.splits_running), html! {
+                    (show::count(overview.splits_waiting)) " waiting"
+                }))
                 (layout::tile("Events in the write queue", "queued_events", &show::count(overview.queued_events), html! {}))
-                (layout::tile("Namespaces", "namespaces", &show::count(overview.namespaces.len() as u64), html! { a href=(HeatView::default().href()) { "heat map" } }))
+                (layout::tile("Namespaces", "namespaces", &show::count(overview.namespaces.len() as u64), html! {
+                    a href=(HeatView::default().href()) { "heat map" }
+                }))
             }
         }
     }

@@ -92,7 +92,10 @@ fn form(name: &str, current: ReadMode) -> Markup {
                 }
                 label for="reason" { "Why, for those who look later" }
                 input #reason name="reason" maxlength="200" autocomplete="off";
-                p.more { "It acts at once on this server and within a second on all others. EXEC and ON serve reads from pieces; OFF stops all comparing." }
+                p.more {
+                    "It acts at once on this server and within a second on all others. EXEC and ON serve reads from pieces; OFF "
+                    "stops all comparing."
+                }
                 button.primary type="submit" { "Yes, change it" }
             }
         }
@@ -107,7 +110,7 @@ fn history(splits: &SplitUse) -> Markup {
         } @else {
             div.scroll tabindex="0" role="region" aria-label="Changes of the read mode" #mode-history {
                 table.cards {
-                    thead { tr { th scope="col" { "When" } th scope="col" { "From" } th scope="col" { "To" } th scope="col" { "By" } th scope="col" { "Why" } } }
+                    (layout::columns(&["When", "From", "To", "By", "Why"]))
                     tbody {
                         @for change in &splits.history {
                             tr {

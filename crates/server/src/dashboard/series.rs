@@ -56,7 +56,9 @@ fn summary(found: &SeriesPartitions, view: &SeriesView) -> Markup {
             (layout::tile("Partitions", "partitions", &show::count(found.partitions.len() as u64), html! { (wide) " of them wide" }))
             (layout::tile("Rows", "rows", &show::count(sum(|partition| partition.rows)), html! { (least) }))
             (layout::tile("Size", "bytes", &show::bytes(sum(|partition| partition.bytes)), html! { (least) }))
-            (layout::tile("Served from pieces", "split", &show::count(split as u64), html! { @if split > 0 { a href=(board.href()) { "its splits" } } @else { "partitions" } }))
+            (layout::tile("Served from pieces", "split", &show::count(split as u64), html! {
+                @if split > 0 { a href=(board.href()) { "its splits" } } @else { "partitions" }
+            }))
         }
     }
 }
@@ -193,17 +195,15 @@ fn table(found: &SeriesPartitions, view: &SeriesView) -> Markup {
     html! {
         div.scroll tabindex="0" role="region" aria-label="Partitions" #partition-table {
             table.cards {
-                thead { tr {
-                    th scope="col" { "From" } th scope="col" { "Slice / buckets" }
-                    th.number scope="col" { "Rows" } th.number scope="col" { "Size" }
-                    th scope="col" { "Split" } th.number scope="col" { "Pieces" }
-                } }
+                (layout::columns(&["From", "Slice / buckets", "Rows#", "Size#", "Split", "Pieces#"]))
                 tbody {
                     @for partition in found.partitions.iter().take(LISTED) {
                         @let least = if partition.at_least { "≥ " } else { "" };
                         tr data-partition=(format!("{}/{}/{}", partition.time_slice, partition.time_bucket, partition.event_bucket)) {
                             th scope="row" { (show::second(partition.interval.unwrap_or_default().start.as_ref())) }
-                            td data-label="Slice / buckets" { code { (partition.time_slice) } " / " (partition.time_bucket) " / " (partition.event_bucket) }
+                            td data-label="Slice / buckets" {
+                                code { (partition.time_slice) } " / " (partition.time_bucket) " / " (partition.event_bucket)
+                            }
                             td.number data-label="Rows" data-field="rows" data-value=(partition.rows) { (least) (show::count(partition.rows)) }
                             td.number data-label="Size" data-field="bytes" data-value=(partition.bytes) { (least) (show::bytes(partition.bytes)) }
                             td data-label="Split" {
@@ -212,7 +212,12 @@ fn table(found: &SeriesPartitions, view: &SeriesView) -> Markup {
                                     None => { span.more { "–" } }
                                 }
                             }
-                            td.number data-label="Pieces" { @if partition.pieces > 0 { (show::count(partition.pieces.into())) " · " (show::bytes(partition.piece_bytes)) } @else { "–" } }
+                            td.number data-label="Pieces" {
+                                @match partition.pieces {
+                                    0 => { "–" }
+                                    pieces => { (show::count(pieces.into())) " · " (show::bytes(partition.piece_bytes)) }
+                                }
+                            }
                         }
                     }
                 }

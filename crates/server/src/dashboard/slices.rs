@@ -113,7 +113,8 @@ fn drawn(mark: &Mark<'_>, now: Timestamp) -> Markup {
             text.tick x=(format!("{:.1}", x + GAP / 2.0)) y="18" text-anchor="middle" { (show::length(*length)) }
         },
         Mark::Slice { slice, when, x, width } => html! {
-            rect class=(format!("slice {}", when.name())) x=(format!("{:.1}", x + 1.0)) y="8" width=(format!("{:.1}", width - 2.0)) height="36" rx="3" {
+            rect class=(format!("slice {}", when.name())) x=(format!("{:.1}", x + 1.0)) y="8"
+                width=(format!("{:.1}", width - 2.0)) height="36" rx="3" {
                 title { (told(slice, *when)) }
             }
             @if *when == When::Current { (needle(slice, *x, *width, now)) }
@@ -146,10 +147,7 @@ fn table(slices: &[Slice], now: Timestamp) -> Markup {
     html! {
         div.scroll tabindex="0" role="region" aria-label="All slices" #slice-table {
             table.cards {
-                thead { tr {
-                    th scope="col" { "Slice" } th scope="col" { "State" } th scope="col" { "From" } th scope="col" { "Until" }
-                    th.number scope="col" { "Time bucket" } th.number scope="col" { "Event buckets" }
-                } }
+                (layout::columns(&["Slice", "State", "From", "Until", "Time bucket#", "Event buckets#"]))
                 tbody {
                     @for slice in slices.iter().rev() {
                         @let when = When::of(slice, now);

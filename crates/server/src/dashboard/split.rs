@@ -69,13 +69,17 @@ fn state(split: &Split, now: Timestamp) -> Markup {
             @if let Some(progress) = &split.progress { (splits::progress_bar(progress)) }
             dl.tiles {
                 (layout::tile("State", "state", &splits::name(split.state()), html! { (show::ago(split.update_time.as_ref(), now)) }))
-                (layout::tile("Served until", "served_until", &show::second(split.served_until.as_ref()), html! { (counted(split.segments.len(), "segment")) }))
+                (layout::tile("Served until", "served_until", &show::second(split.served_until.as_ref()), html! {
+                    (counted(split.segments.len(), "segment"))
+                }))
                 (layout::tile("Generation", "generation", &split.generation.to_string(), html! { "epoch " (split.epoch) }))
                 (layout::tile("Attempts", "attempts", &split.attempts.to_string(), html! {
                     @if let Some(after) = &split.retry_after { "again " (show::ago(Some(after), now)) }
                 }))
                 @if let Some(lease) = &split.lease {
-                    (layout::tile("Worked on by", "worker", &show::one_line(&lease.worker), html! { "lease ends " (show::ago(lease.until.as_ref(), now)) }))
+                    (layout::tile("Worked on by", "worker", &show::one_line(&lease.worker), html! {
+                        "lease ends " (show::ago(lease.until.as_ref(), now))
+                    }))
                 }
                 @if let Some(found) = &split.not_wide {
                     (layout::tile("Sealed size", "not_wide", &show::bytes(found.bytes), html! { "up to " (show::second(found.watermark.as_ref())) }))
@@ -100,7 +104,10 @@ fn actions(split: &Split, name: &SplitName) -> Markup {
                     summary.button.danger { "Abandon…" }
                     form.stack method="post" action="/ui/actions/abandon" {
                         (named(name))
-                        p { "Reads go back to the original, and nothing is tried again until somebody retries. Pieces that are there can't be used again: a retry makes new ones." }
+                        p {
+                            "Reads go back to the original, and nothing is tried again until somebody retries. Pieces that are "
+                            "there can't be used again: a retry makes new ones."
+                        }
                         label for="abandon-reason" { "Why, for those who look later" }
                         input #abandon-reason name="reason" maxlength="200" autocomplete="off";
                         button.danger type="submit" { "Yes, abandon it" }
@@ -163,7 +170,7 @@ fn before_and_after(segment: &SplitSegment) -> Markup {
     let form = match after.packing() {
         Packing::Rows | Packing::Unspecified => "rows".to_owned(),
         Packing::Plain => "blocks".to_owned(),
-        packing => format!("blocks, {}", packing.as_str_name().to_lowercase()),
+        packing => format!("{} blocks", packing.as_str_name().to_lowercase()),
     };
     html! {
         div.before-after {
@@ -177,7 +184,8 @@ fn before_and_after(segment: &SplitSegment) -> Markup {
                 b { "After" } " " span.more { code { (after.table) } }
                 (chart::bar(after.bytes, most, "after", "Size after"))
                 @if after.rows > 0 {
-                    span { b { (show::bytes(after.bytes)) } " in " b { (show::count(after.rows)) } " " (form) " of " b { (piece_list(segment).len()) } " pieces"
+                    span { b { (show::bytes(after.bytes)) } " in " b { (show::count(after.rows)) } " " (form)
+                        " in " b { (piece_list(segment).len()) } " pieces"
                         @if before.bytes > 0 { ", " (format!("{:.0} %", after.bytes as f64 * 100.0 / before.bytes as f64)) " of the bytes" } }
                 } @else { span.more { "not yet copied" } }
             }
@@ -225,10 +233,7 @@ fn piece_table(pieces: &[SplitPiece], number: usize) -> Markup {
     html! {
         div.scroll tabindex="0" role="region" aria-label="Pieces" id=(format!("piece-table-{number}")) {
             table.cards {
-                thead { tr {
-                    th.number scope="col" { "Piece" } th scope="col" { "Newest" } th scope="col" { "Oldest" }
-                    th.number scope="col" { "Rows" } th.number scope="col" { "Bytes" } th scope="col" { "Checksum" }
-                } }
+                (layout::columns(&["Piece#", "Newest", "Oldest", "Rows#", "Bytes#", "Checksum"]))
                 tbody {
                     @for piece in pieces.iter().take(LISTED) {
                         @let newest = piece.newest.clone().unwrap_or_default();

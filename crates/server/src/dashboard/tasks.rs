@@ -38,10 +38,7 @@ pub(super) fn draw(operations: &Operations) -> Page {
         p { "What this server does in the background. Every task can be run again at any time; one that failed is." }
         section aria-label="All tasks" { div.scroll tabindex="0" role="region" aria-label="Background tasks" #task-table {
             table.cards {
-                thead { tr {
-                    th scope="col" { "Task" } th scope="col" { "State" } th scope="col" { "Last ran" } th scope="col" { "What it did" }
-                    th scope="col" { "Waits for" } th.number scope="col" { "Runs" } th.number scope="col" { "Failures" }
-                } }
+                (layout::columns(&["Task", "State", "Last ran", "What it did", "Waits for", "Runs#", "Failures#"]))
                 tbody { @for task in &tasks { (row(task, now)) } }
             }
         }

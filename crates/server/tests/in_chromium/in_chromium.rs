@@ -8,7 +8,7 @@ use browser::{Browser, Scheme};
 use fixture::{Fixture, HOSTILE, WIDE};
 use serde_json::{Value, json};
 
-const WIDTHS: [u32; 2] = [390, 1280];
+const WIDTHS: [u32; 3] = [360, 390, 1280];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_page_is_whole_and_silent_at_every_width_light_and_dark() {
