@@ -36,6 +36,9 @@ use crate::{
 /// The longest that a backfill window may stay open.
 pub const MAX_BACKFILL: Duration = Duration::from_secs(30 * 86_400);
 
+/// The longest description of a workload that is kept.
+const MAX_WORKLOAD_BYTES: usize = 16 << 10;
+
 /// How the engine behaves; the same for all namespaces.
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
@@ -273,10 +276,25 @@ impl Engine {
         name: NamespaceName,
         config: NamespaceConfig,
     ) -> Result<NamespaceRecord, EngineError> {
+        self.create_planned_namespace(name, config, String::new()).await
+    }
+
+    /// Makes a namespace, and keeps beside its settings the description of the workload that they were planned for.
+    pub async fn create_planned_namespace(
+        &self,
+        name: NamespaceName,
+        config: NamespaceConfig,
+        workload: String,
+    ) -> Result<NamespaceRecord, EngineError> {
         self.check_ready()?;
+        if workload.len() > MAX_WORKLOAD_BYTES {
+            let reason = format!("{} bytes; at most {MAX_WORKLOAD_BYTES} are kept", workload.len());
+            return Err(EngineError::invalid("workload", reason));
+        }
         let config = self.checked(config)?;
         self.lifecycle.check_room()?;
-        let record = NamespaceRecord::new(self.env.random_u64(), self.env.now(), config);
+        let mut record = NamespaceRecord::new(self.env.random_u64(), self.env.now(), config);
+        record.workload = workload;
         self.registry.create(&name, record).await?;
         self.lifecycle.step(&name).await?;
         self.namespace(name.as_str())

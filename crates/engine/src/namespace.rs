@@ -39,6 +39,9 @@ pub struct NamespaceRecord {
     pub splits: SplitUse,
     /// Set when the namespace is being deleted: nothing is written or read any more.
     pub deleting: bool,
+    /// The description of the workload that it was planned for, in TOML; empty where nobody gave one.
+    #[serde(default)]
+    pub workload: String,
 }
 
 /// Settings that come into force at a stated moment, when every server knows them.
@@ -199,6 +202,7 @@ impl NamespaceRecord {
             backfills: Vec::new(),
             splits: SplitUse::new(created),
             deleting: false,
+            workload: String::new(),
         }
     }
 

@@ -159,7 +159,7 @@ impl Operations {
         let patch = ConfigPatch::new(message.config.unwrap_or_default(), &[])?;
         let mut config = NamespaceConfig::default();
         patch.apply(&mut config, self.engine.now());
-        let record = self.engine.create_namespace(name.clone(), config).await?;
+        let record = self.engine.create_planned_namespace(name.clone(), config, message.workload).await?;
         Ok(self.shown(name.into(), &record))
     }
 

@@ -32,8 +32,10 @@ pub(crate) async fn run(session: &Session, command: NamespaceCommand) -> Outcome
     let client = session.connect().await?;
     match command {
         NamespaceCommand::Create(args) => {
-            let config = Some(to_config(&with_plan(args.settings, args.plan.as_deref())?)?);
-            let namespace = client.create_namespace(CreateNamespaceRequest { name: args.name, config }).await?;
+            let (settings, workload) = with_plan(args.settings, args.plan.as_deref())?;
+            let config = Some(to_config(&settings)?);
+            let request = CreateNamespaceRequest { name: args.name, config, workload };
+            let namespace = client.create_namespace(request).await?;
             print_done(session, "created", &namespace)
         }
         NamespaceCommand::List => list(session, &client).await,
@@ -104,14 +106,20 @@ async fn update(session: &Session, client: &Client, args: UpdateArgs) -> Outcome
     print_done(session, "updated", &namespace)
 }
 
-/// The settings of a plan, below the flags that were given. A description is planned for first.
-fn with_plan(settings: SettingArgs, file: Option<&Path>) -> Outcome<SettingArgs> {
-    let Some(file) = file else { return Ok(settings) };
-    let planned = match planning::read_document(file)? {
-        Document::Plan { settings, .. } => settings,
-        Document::Description(description) => planning::plan(&description.to_workload()?, DEFAULT_SEED)?.settings,
+/// The settings of a plan, below the flags that were given, and the description that it was made from. A description is
+/// planned for first.
+fn with_plan(settings: SettingArgs, file: Option<&Path>) -> Outcome<(SettingArgs, String)> {
+    let Some(file) = file else { return Ok((settings, String::new())) };
+    let (workload, planned) = match planning::read_document(file)? {
+        Document::Plan { description, settings } => (description.to_workload()?, settings),
+        Document::Description(description) => {
+            let workload = description.to_workload()?;
+            let planned = planning::plan(&workload, DEFAULT_SEED)?.settings;
+            (workload, planned)
+        }
     };
-    Ok(settings.or_planned(&planned))
+    let described = toml::to_string(&workload).map_err(|error| Failure::other(format!("can't be TOML: {error}")))?;
+    Ok((settings.or_planned(&planned), described))
 }
 
 fn to_config(settings: &SettingArgs) -> Outcome<NamespaceConfig> {

@@ -31,6 +31,12 @@ fn print_tables(session: &Session, namespace: &Namespace, out: &mut Out) -> Outc
         out.line("\nBlocked series")?;
         out.text(&blocked(&config).take_text(colors))?;
     }
+    if !namespace.workload.is_empty() {
+        out.line("\nPlanned for")?;
+        for line in namespace.workload.lines() {
+            out.line(format!("  {}", escaped(line)).trim_end())?;
+        }
+    }
     print_use(session, namespace, out)?;
     out.line(format!("\nSlices ({})", namespace.slices.len()))?;
     let mut slices = slices(namespace);

@@ -27,6 +27,7 @@ pub(crate) fn namespace_message(name: String, record: &NamespaceRecord, clean: C
         backfills: record.backfills.iter().rev().map(|backfill| backfill_message(backfill, now)).collect(),
         splits: Some(split_use_message(&record.splits, clean)),
         sealed_until: (record.sealed_until > Timestamp::EARLIEST).then(|| timestamp(record.sealed_until)).flatten(),
+        workload: record.workload.clone(),
     }
 }
 
