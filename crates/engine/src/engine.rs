@@ -30,6 +30,7 @@ use crate::{
     registry::{Namespace, Registry},
     splits::{SplitOptions, Splits},
     tasks::{TaskStatus, Tasks},
+    tuning::{Tuning, TuningOptions},
     write::queue::Queue,
 };
 
@@ -70,6 +71,8 @@ pub struct EngineOptions {
     pub splits: SplitOptions,
     /// Detections that may be on their way within the process.
     pub bus_capacity: usize,
+    /// How slices are measured and tuned.
+    pub tuning: TuningOptions,
 }
 
 impl Default for EngineOptions {
@@ -89,6 +92,7 @@ impl Default for EngineOptions {
             max_fan_out: 64,
             splits: SplitOptions::default(),
             bus_capacity: 10_000,
+            tuning: TuningOptions::default(),
         }
     }
 }
@@ -110,6 +114,7 @@ pub struct Engine {
     pub(crate) splits: Splits,
     pub(crate) tasks: Tasks,
     pub(crate) heartbeat: Heartbeat,
+    pub(crate) tuning: Tuning,
     stopping: AtomicBool,
     wake_lifecycle: Notify,
     pub(crate) wake_sweep: Notify,
@@ -140,7 +145,9 @@ impl Engine {
             env: env.clone(),
             timeout: options.table_timeout,
         };
+        let heartbeat = Heartbeat::new(store.clone(), env.clone(), options.max_clock_skew, registry.refresh_interval());
         let engine = Arc::new(Engine {
+            tuning: Tuning::new(&store, &env, heartbeat.id(), options.lease, options.tuning),
             token_key: load_token_key(store.as_ref(), &env).await?,
             queue: Queue::new(options.queue_events, options.queue_bytes),
             write_room: Semaphore::new(options.max_write_bytes_in_flight / 1024),
@@ -148,7 +155,7 @@ impl Engine {
             shapes: Shapes::default(),
             splits: Splits::new(&store, bus, &env, options.splits),
             tasks: Tasks::default(),
-            heartbeat: Heartbeat::new(store.clone(), env.clone(), options.max_clock_skew, registry.refresh_interval()),
+            heartbeat,
             wake_sweep: Notify::new(),
             stopping: AtomicBool::new(false),
             wake_lifecycle: Notify::new(),
@@ -179,6 +186,10 @@ impl Engine {
         for at in 0..self.options.splits.concurrent {
             let engine = self.clone();
             self.env.spawn(async move { engine.run_worker(at).await });
+        }
+        if !self.options.tuning.measure_interval.is_zero() {
+            let engine = self.clone();
+            self.env.spawn(async move { engine.run_measure().await });
         }
         if !self.registry.refresh_interval().is_zero() {
             let engine = self.clone();

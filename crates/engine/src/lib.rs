@@ -11,6 +11,7 @@
 //! | [`write`](mod@write) | check everything, then store; the queue of unsynced writes |
 //! | [`read`](mod@read) | slices → groups of partitions → records → a page and its token |
 //! | [`splits`] | wide partitions: detection, workers, routing, comparison, what operators ask for |
+//! | [`tuning`] | measures partitions of slices, and proposes other settings for those to come |
 //! | [`tasks`] | [`TaskStatus`]: what background tasks do |
 //! | [`error`] | [`EngineError`], with a [`kind`](EngineError::kind) that a protocol can translate |
 //! | [`metrics`] | what is counted |
@@ -25,6 +26,7 @@ pub mod read;
 mod registry;
 pub mod splits;
 pub mod tasks;
+pub mod tuning;
 pub mod write;
 
 pub use engine::{Engine, EngineOptions};
@@ -41,4 +43,8 @@ pub use splits::{
     verdict::{FoundBy, KeptDifference, KeptRow},
 };
 pub use tasks::TaskStatus;
+pub use tuning::{
+    TuningOptions,
+    sizes::{CountedPartitions, HeavyPartition, SliceSizes},
+};
 pub use write::{EventInput, ItemInput, TimeInput, WriteReceipt, WriteRequest};

@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use anabranch_model::{NamespaceName, Slice, SliceState, Timestamp, config::MAX_SLICES, slice::doublings};
-use anabranch_store::{Store, StoreError};
+use anabranch_store::{MetaKey, Store, StoreError};
 
 use crate::{EngineError, NamespaceRecord, metrics::Metrics, registry::Registry};
 
@@ -172,6 +172,14 @@ impl Lifecycle {
             }
         }
         self.records.remove_slice(name, &slice_name).await?;
+        self.forget(crate::tuning::sizes::key(name, &slice_name)).await
+    }
+
+    /// Takes a document away, whatever it says.
+    async fn forget(&self, key: MetaKey) -> Result<(), EngineError> {
+        while let Some(document) = self.timed(self.store.load(&key)).await? {
+            self.timed(self.store.compare_and_set(&key, Some(document.version), None)).await?;
+        }
         Ok(())
     }
 
@@ -190,10 +198,11 @@ impl Lifecycle {
         for slice in going.record.slices.iter() {
             self.records.remove_slice(name, &slice.name()).await?;
         }
-        let differences = crate::splits::verdict::scope(name);
-        for (document, versioned) in self.timed(self.store.list(&differences, None, usize::MAX)).await? {
-            let key = anabranch_store::MetaKey::new(differences.clone(), document);
-            self.timed(self.store.compare_and_set(&key, Some(versioned.version), None)).await?;
+        for scope in [crate::splits::verdict::scope(name), crate::tuning::sizes::scope(name)] {
+            for (document, versioned) in self.timed(self.store.list(&scope, None, usize::MAX)).await? {
+                let key = MetaKey::new(scope.clone(), document);
+                self.timed(self.store.compare_and_set(&key, Some(versioned.version), None)).await?;
+            }
         }
         self.registry.remove(name, incarnation).await
     }

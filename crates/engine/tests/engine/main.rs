@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod fixture;
+mod measuring;
 mod namespaces;
 mod reads;
 mod retention;

@@ -31,6 +31,7 @@ impl Config {
         self.check_limits(&mut check);
         self.check_engine(&mut check);
         self.check_splits(&mut check);
+        self.check_tuning(&mut check);
         if check.problems.is_empty() { Ok(()) } else { Err(check.problems) }
     }
 
@@ -98,6 +99,15 @@ impl Config {
         check.range("splits.max_waiting", splits.max_waiting, 1, 1_000_000);
         check.range("splits.max_comparisons", splits.max_comparisons, 1, 1_000_000);
         check.range("splits.max_detections", splits.max_detections, 1, 1_000_000);
+    }
+
+    fn check_tuning(&self, check: &mut Check) {
+        let tuning = &self.tuning;
+        let (least, most) = (Duration::from_secs(1), 30 * 24 * HOUR);
+        if !tuning.measure_interval.is_zero() {
+            check.range("tuning.measure_interval", tuning.measure_interval, least, most);
+        }
+        check.range("tuning.measure_percent", tuning.measure_percent, 1, 50);
     }
 }
 

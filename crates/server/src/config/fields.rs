@@ -2,7 +2,7 @@
 
 use toml::{Table, Value};
 
-use super::{Config, ConfigError, Engine, Limits, Listen, Log, Splits, Store};
+use super::{Config, ConfigError, Engine, Limits, Listen, Log, Splits, Store, Tuning};
 
 /// One setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,12 +16,13 @@ pub struct Field {
 }
 
 /// All sections with their settings.
-const SECTIONS: [(&str, &[(&str, &str)]); 6] = [
+const SECTIONS: [(&str, &[(&str, &str)]); 7] = [
     ("listen", Listen::SETTINGS),
     ("store", Store::SETTINGS),
     ("limits", Limits::SETTINGS),
     ("engine", Engine::SETTINGS),
     ("splits", Splits::SETTINGS),
+    ("tuning", Tuning::SETTINGS),
     ("log", Log::SETTINGS),
 ];
 

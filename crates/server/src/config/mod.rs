@@ -8,7 +8,7 @@ mod size;
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use anabranch_engine::{EngineOptions, SplitOptions};
+use anabranch_engine::{EngineOptions, SplitOptions, TuningOptions};
 use anabranch_split::WorkOptions;
 use anabranch_store_fjall::FjallOptions;
 use jiff::fmt::serde::unsigned_duration::friendly::compact;
@@ -35,6 +35,8 @@ pub struct Config {
     pub engine: Engine,
     /// How wide partitions are split, for all namespaces.
     pub splits: Splits,
+    /// How partitions are measured, for all namespaces.
+    pub tuning: Tuning,
     /// What is logged, and how.
     pub log: Log,
 }
@@ -167,6 +169,17 @@ section! {
 }
 
 section! {
+    /// How partitions are measured, for all namespaces.
+    Tuning {
+        /// How often the partitions of slices that take events are measured; 0s measures none.
+        #[serde(with = "compact::required")]
+        measure_interval: Duration = defaults::tuning().measure_interval,
+        /// How many hundredths of one core's time measuring may take.
+        measure_percent: u32 = defaults::tuning().measure_percent,
+    }
+}
+
+section! {
     /// What is logged, and how.
     Log {
         /// What is logged: error, warn, info, debug, trace, or by module as in `info,anabranch_engine=debug`.
@@ -198,6 +211,10 @@ mod defaults {
 
     pub(super) fn splits() -> super::SplitOptions {
         super::SplitOptions::default()
+    }
+
+    pub(super) fn tuning() -> super::TuningOptions {
+        super::TuningOptions::default()
     }
 }
 
@@ -262,6 +279,10 @@ impl Config {
             max_fan_out: engine.max_fan_out,
             splits: self.split_options(),
             bus_capacity: self.splits.max_detections,
+            tuning: TuningOptions {
+                measure_interval: self.tuning.measure_interval,
+                measure_percent: self.tuning.measure_percent,
+            },
         }
     }
 
