@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anabranch_api::v1::{
     self, namespace_service_client::NamespaceServiceClient, split_service_client::SplitServiceClient,
-    time_series_service_client::TimeSeriesServiceClient,
+    time_series_service_client::TimeSeriesServiceClient, tuning_service_client::TuningServiceClient,
 };
 use tonic::{
     Request,
@@ -28,6 +28,7 @@ pub struct Client {
     pub(crate) series: TimeSeriesServiceClient<Channel>,
     pub(crate) namespaces: NamespaceServiceClient<Channel>,
     pub(crate) splits: SplitServiceClient<Channel>,
+    pub(crate) tuning: TuningServiceClient<Channel>,
     pub(crate) options: Arc<ClientOptions>,
 }
 
@@ -53,11 +54,13 @@ impl Client {
         let most = options.max_message_bytes;
         let series = TimeSeriesServiceClient::new(channel.clone());
         let namespaces = NamespaceServiceClient::new(channel.clone());
-        let splits = SplitServiceClient::new(channel);
+        let splits = SplitServiceClient::new(channel.clone());
+        let tuning = TuningServiceClient::new(channel);
         Client {
             series: series.max_decoding_message_size(most).max_encoding_message_size(most),
             namespaces: namespaces.max_decoding_message_size(most).max_encoding_message_size(most),
             splits: splits.max_decoding_message_size(most).max_encoding_message_size(most),
+            tuning: tuning.max_decoding_message_size(most).max_encoding_message_size(most),
             options: Arc::new(options),
         }
     }
@@ -180,6 +183,24 @@ rpcs! {
     splits:
         /// Shows the background tasks of the server.
         list_tasks = list_tasks(ListTasksRequest) -> ListTasksResponse, Read;
+    tuning:
+        /// Shows the slices of a namespace, with what was measured of each.
+        list_slices = list_slices(ListSlicesRequest) -> ListSlicesResponse, Read;
+    tuning:
+        /// Shows one slice, with what was measured of it.
+        get_slice = get_slice(GetSliceRequest) -> MeasuredSlice, Read;
+    tuning:
+        /// Shows what the tuner decided.
+        list_tuning_decisions = list_tuning_decisions(ListTuningDecisionsRequest) -> ListTuningDecisionsResponse, Read;
+    tuning:
+        /// Lets the tuner decide now.
+        propose_tuning = propose_tuning(ProposeTuningRequest) -> TuningDecision, Write;
+    tuning:
+        /// Applies a proposal to slices to come.
+        apply_tuning = apply_tuning(ApplyTuningRequest) -> TuningDecision, Never;
+    tuning:
+        /// Says no to a proposal.
+        reject_tuning = reject_tuning(RejectTuningRequest) -> TuningDecision, Never;
 }
 
 #[cfg(test)]

@@ -191,6 +191,10 @@ impl Engine {
             let engine = self.clone();
             self.env.spawn(async move { engine.run_measure().await });
         }
+        if !self.options.tuning.tune_interval.is_zero() {
+            let engine = self.clone();
+            self.env.spawn(async move { engine.run_tuner().await });
+        }
         if !self.registry.refresh_interval().is_zero() {
             let engine = self.clone();
             self.env.spawn(async move { engine.run_refresh().await });
@@ -332,12 +336,25 @@ impl Engine {
     ) -> Result<NamespaceRecord, EngineError> {
         self.check_ready()?;
         let name = self.registry.get(name)?.name.clone();
+        let edit = |config: &mut NamespaceConfig| {
+            edit(config);
+            Ok(())
+        };
+        self.change_config(&name, edit).await
+    }
+
+    /// The same for an edit that may find that it doesn't fit any more.
+    pub(crate) async fn change_config(
+        &self,
+        name: &NamespaceName,
+        edit: impl Fn(&mut NamespaceConfig) -> Result<(), EngineError>,
+    ) -> Result<NamespaceRecord, EngineError> {
         let now = self.env.now();
         let notice = self.registry.notice();
         let change = |record: &mut NamespaceRecord| {
             record.settle(now);
             let mut wanted = record.next.as_ref().map_or_else(|| record.config.clone(), |next| next.config.clone());
-            edit(&mut wanted);
+            edit(&mut wanted)?;
             let wanted = self.checked(wanted)?;
             if notice.is_zero() {
                 record.replace_config(wanted, now);
@@ -348,7 +365,7 @@ impl Engine {
             record.next = (!same).then(|| NextConfig { at: now.saturating_add(notice), config: wanted });
             Ok(())
         };
-        self.registry.change(&name, change).await?;
+        self.registry.change(name, change).await?;
         self.wake_lifecycle.notify_one();
         self.namespace(name.as_str())
     }

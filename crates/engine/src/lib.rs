@@ -45,6 +45,7 @@ pub use splits::{
 pub use tasks::TaskStatus;
 pub use tuning::{
     TuningOptions,
+    history::{DecisionOutcome, TuningDecision},
     sizes::{CountedPartitions, HeavyPartition, SliceSizes},
 };
 pub use write::{EventInput, ItemInput, TimeInput, WriteReceipt, WriteRequest};

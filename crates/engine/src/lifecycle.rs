@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use anabranch_model::{NamespaceName, Slice, SliceState, Timestamp, config::MAX_SLICES, slice::doublings};
+use anabranch_model::{NamespaceName, Slice, SliceState, TableName, Timestamp, config::MAX_SLICES, slice::doublings};
 use anabranch_store::{MetaKey, Store, StoreError};
 
 use crate::{EngineError, NamespaceRecord, metrics::Metrics, registry::Registry};
@@ -60,7 +60,7 @@ impl Lifecycle {
         }
         let now = self.env.now();
         let slice = self.plan(&namespace.record, time, now)?;
-        self.timed(self.store.create_table(&slice.table(name))).await?;
+        self.make_table(&slice.table(name)).await?;
         let made = self
             .registry
             .change(name, |record| {
@@ -198,13 +198,25 @@ impl Lifecycle {
         for slice in going.record.slices.iter() {
             self.records.remove_slice(name, &slice.name()).await?;
         }
-        for scope in [crate::splits::verdict::scope(name), crate::tuning::sizes::scope(name)] {
+        for scope in
+            [crate::splits::verdict::scope(name), crate::tuning::sizes::scope(name), crate::tuning::scope(name)]
+        {
             for (document, versioned) in self.timed(self.store.list(&scope, None, usize::MAX)).await? {
                 let key = MetaKey::new(scope.clone(), document);
                 self.timed(self.store.compare_and_set(&key, Some(versioned.version), None)).await?;
             }
         }
         self.registry.remove(name, incarnation).await
+    }
+
+    /// Makes a table, or leaves the one that is there.
+    pub(crate) async fn make_table(&self, table: &TableName) -> Result<(), EngineError> {
+        self.timed(self.store.create_table(table)).await
+    }
+
+    /// Drops a table with all its rows.
+    pub(crate) async fn drop_table(&self, table: &TableName) -> Result<(), EngineError> {
+        self.timed(self.store.drop_table(table)).await
     }
 
     async fn timed<T>(&self, call: impl Future<Output = Result<T, StoreError>>) -> Result<T, EngineError> {

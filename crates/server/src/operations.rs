@@ -1,6 +1,7 @@
 //! Every rpc once, whoever asks: a message in, a message or a failure out. Both protocols are thin layers over this.
 
 mod splits;
+mod tuning;
 
 use std::{
     panic::AssertUnwindSafe,

@@ -8,7 +8,9 @@ mod plan;
 mod read;
 mod serve;
 mod settings;
+mod slice;
 mod split;
+mod tune;
 mod write;
 
 use std::{path::PathBuf, time::Duration};
@@ -23,7 +25,9 @@ pub(crate) use plan::PlanArgs;
 pub(crate) use read::ReadArgs;
 pub(crate) use serve::{ServeArgs, ServerFlags, WorkerArgs};
 pub(crate) use settings::{BlockArgs, SettingArgs};
+pub(crate) use slice::SliceCommand;
 pub(crate) use split::{ListArgs, ModeArgs, ShowArgs, SplitCommand, WhichArgs};
+pub(crate) use tune::TuneCommand;
 pub(crate) use write::{BatchArgs, FlagItem, ValueSource, WriteArgs};
 
 use crate::times;
@@ -134,6 +138,12 @@ pub(crate) enum Command {
     /// Show, request, retry, give up and verify splits; set how far reads trust them
     #[command(subcommand)]
     Split(SplitCommand),
+    /// Show slices, and how big their partitions are
+    #[command(subcommand)]
+    Slice(SliceCommand),
+    /// Show what the slice tuner decided; propose, apply and reject other settings for slices to come
+    #[command(subcommand)]
+    Tune(TuneCommand),
     /// Show what the background tasks of a server do
     #[command(after_help = TASKS_EXAMPLES)]
     Tasks,

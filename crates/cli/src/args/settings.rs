@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use anabranch_api::{
-    v1::{NamespaceConfig, PageLimits, Slo, SplitSettings, WriteLimits, split_settings},
+    v1::{NamespaceConfig, PageLimits, Slo, SplitSettings, WriteLimits, namespace_config, split_settings},
     wkt,
 };
-use anabranch_model::{Packing, SplitStrategy};
+use anabranch_model::{Packing, SplitStrategy, TunerMode};
 use anabranch_provision::Settings;
 use clap::Args;
 
@@ -118,6 +118,9 @@ pub(crate) struct SettingArgs {
     /// Whether splits that turn out slower than the original are set aside [default: true]
     #[arg(long, value_name = "BOOL", hide_possible_values = true)]
     split_must_pay: Option<bool>,
+    /// What the slice tuner may do: nothing (`off`), `propose`, or `apply` what it proposes [default: propose]
+    #[arg(long, value_name = "MODE")]
+    tuner: Option<TunerMode>,
 }
 
 /// For clap: the size of a block.
@@ -217,6 +220,7 @@ impl SettingArgs {
                 must_pay: self.split_must_pay,
             }),
             block_list: Vec::new(),
+            tuner: self.tuner.map(|mode| tuner_message(mode).into()),
         })
     }
 }
@@ -225,6 +229,14 @@ fn strategy_message(strategy: SplitStrategy) -> split_settings::Strategy {
     match strategy {
         SplitStrategy::TimeRange => split_settings::Strategy::TimeRange,
         SplitStrategy::EventBucket => split_settings::Strategy::EventBucket,
+    }
+}
+
+fn tuner_message(mode: TunerMode) -> namespace_config::TunerMode {
+    match mode {
+        TunerMode::Off => namespace_config::TunerMode::Off,
+        TunerMode::Propose => namespace_config::TunerMode::Propose,
+        TunerMode::Apply => namespace_config::TunerMode::Apply,
     }
 }
 
@@ -289,6 +301,7 @@ mod tests {
             ("split_promote_comparisons", config.split.promote_comparisons.to_string()),
             ("split_promote_over", show_duration(config.split.promote_over)),
             ("split_must_pay", config.split.must_pay.to_string()),
+            ("tuner", config.tuner.to_string()),
         ];
         let command = SettingArgs::augment_args(clap::Command::new("settings"));
         assert_eq!(command.get_arguments().count(), defaults.len());

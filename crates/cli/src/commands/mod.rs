@@ -10,8 +10,10 @@ mod namespace_show;
 mod plan;
 mod read;
 mod serve;
+mod slice;
 mod split;
 mod tasks;
+mod tune;
 mod worker;
 mod write;
 
@@ -35,6 +37,8 @@ pub(crate) async fn run(session: &Session, command: Command) -> Outcome {
         Command::Import(args) => Box::pin(import::run(session, &args)).await,
         Command::Backfill(command) => Box::pin(backfill::run(session, command)).await,
         Command::Split(command) => Box::pin(split::run(session, command)).await,
+        Command::Slice(command) => Box::pin(slice::run(session, command)).await,
+        Command::Tune(command) => Box::pin(tune::run(session, command)).await,
         Command::Tasks => tasks::run(session).await,
         Command::Worker(args) => Box::pin(worker::run(session, &args)).await,
         Command::Doctor(args) => doctor::run(session, &args),

@@ -1,6 +1,6 @@
 //! `anabranch namespace show`: one namespace for people.
 
-use anabranch_api::v1::{Namespace, NamespaceConfig};
+use anabranch_api::v1::{Namespace, NamespaceConfig, namespace_config::TunerMode};
 
 use super::{backfill, split};
 use crate::{
@@ -129,7 +129,17 @@ fn setting_rows(config: &NamespaceConfig) -> Vec<(&'static str, String)> {
         ("split.promote_comparisons", count(split.promote_comparisons)),
         ("split.promote_over", show_wire_duration(split.promote_over.as_ref())),
         ("split.must_pay", whether(split.must_pay)),
+        ("tuner", config.tuner.map_or_else(dash, |_| tuner_name(config.tuner()).to_owned())),
     ]
+}
+
+fn tuner_name(mode: TunerMode) -> &'static str {
+    match mode {
+        TunerMode::Off => "off",
+        TunerMode::Propose => "propose",
+        TunerMode::Apply => "apply",
+        TunerMode::Unspecified => "-",
+    }
 }
 
 fn dash() -> String {

@@ -7,36 +7,59 @@
 //! | `table` | partitions of one table, sampled until their percentiles are sure |
 //! | `measure` | the background task that measures slices and keeps what it found |
 //! | [`sizes`] | what is kept of a slice |
+//! | `reads` | how much time pages cover |
+//! | [`tuner`] | the background task that decides, and what operators ask of it |
+//! | [`history`] | what was decided, with its evidence |
+//! | `ahead` | other settings for slices that no write can reach yet |
 
+mod ahead;
+#[cfg(test)]
+mod ahead_tests;
+pub mod history;
 mod lease;
 mod measure;
+mod reads;
 pub mod sizes;
 mod table;
+pub mod tuner;
 
 use std::{sync::Arc, time::Duration};
 
+use anabranch_model::NamespaceName;
+use anabranch_provision::tuner::Rules;
 use anabranch_runtime::Env;
 use anabranch_store::Store;
 
-use crate::tuning::lease::Lease;
+use crate::tuning::{lease::Lease, reads::Reads};
 
-/// How slices are measured; the same for all namespaces.
+/// How slices are measured and tuned; the same for all namespaces.
 #[derive(Clone, Copy, Debug)]
 pub struct TuningOptions {
     /// How often slices that still take events are measured; zero measures none.
     pub measure_interval: Duration,
     /// How many hundredths of the time measuring may take, at most.
     pub measure_percent: u32,
+    /// How often the tuner looks at every namespace; zero never.
+    pub tune_interval: Duration,
+    /// How careful the tuner is.
+    pub rules: Rules,
 }
 
 impl TuningOptions {
-    /// Nothing is measured.
-    pub const OFF: TuningOptions = TuningOptions { measure_interval: Duration::ZERO, measure_percent: 2 };
+    /// Nothing is measured or tuned.
+    pub fn off() -> Self {
+        TuningOptions { measure_interval: Duration::ZERO, tune_interval: Duration::ZERO, ..TuningOptions::default() }
+    }
 }
 
 impl Default for TuningOptions {
     fn default() -> Self {
-        TuningOptions { measure_interval: Duration::from_secs(600), measure_percent: 2 }
+        TuningOptions {
+            measure_interval: Duration::from_secs(600),
+            measure_percent: 2,
+            tune_interval: Duration::from_secs(300),
+            rules: Rules::default(),
+        }
     }
 }
 
@@ -44,6 +67,13 @@ impl Default for TuningOptions {
 pub(crate) struct Tuning {
     pub(crate) options: TuningOptions,
     measuring: Lease,
+    tuning: Lease,
+    pub(crate) reads: Reads,
+}
+
+/// Documents of the tuner.
+pub(crate) fn scope(namespace: &NamespaceName) -> String {
+    format!("tuning/{namespace}")
 }
 
 impl Tuning {
@@ -54,6 +84,7 @@ impl Tuning {
         lease: Duration,
         options: TuningOptions,
     ) -> Self {
-        Tuning { options, measuring: Lease::new(store.clone(), env.clone(), "measure", server, lease) }
+        let lease = |work: &str| Lease::new(store.clone(), env.clone(), work, server, lease);
+        Tuning { options, measuring: lease("measure"), tuning: lease("tuner"), reads: Reads::default() }
     }
 }

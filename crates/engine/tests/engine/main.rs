@@ -8,4 +8,5 @@ mod reads;
 mod retention;
 mod slow;
 mod splits;
+mod tuning;
 mod writes;

@@ -104,8 +104,10 @@ impl Config {
     fn check_tuning(&self, check: &mut Check) {
         let tuning = &self.tuning;
         let (least, most) = (Duration::from_secs(1), 30 * 24 * HOUR);
-        if !tuning.measure_interval.is_zero() {
-            check.range("tuning.measure_interval", tuning.measure_interval, least, most);
+        let intervals =
+            [("tuning.measure_interval", tuning.measure_interval), ("tuning.tune_interval", tuning.tune_interval)];
+        for (path, interval) in intervals.into_iter().filter(|(_, interval)| !interval.is_zero()) {
+            check.range(path, interval, least, most);
         }
         check.range("tuning.measure_percent", tuning.measure_percent, 1, 50);
     }

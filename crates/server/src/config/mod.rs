@@ -35,7 +35,7 @@ pub struct Config {
     pub engine: Engine,
     /// How wide partitions are split, for all namespaces.
     pub splits: Splits,
-    /// How partitions are measured, for all namespaces.
+    /// How partitions are measured and slices tuned, for all namespaces.
     pub tuning: Tuning,
     /// What is logged, and how.
     pub log: Log,
@@ -169,13 +169,16 @@ section! {
 }
 
 section! {
-    /// How partitions are measured, for all namespaces.
+    /// How partitions are measured and slices tuned, for all namespaces.
     Tuning {
         /// How often the partitions of slices that take events are measured; 0s measures none.
         #[serde(with = "compact::required")]
         measure_interval: Duration = defaults::tuning().measure_interval,
         /// How many hundredths of one core's time measuring may take.
         measure_percent: u32 = defaults::tuning().measure_percent,
+        /// How often the slice tuner looks at every namespace; 0s never.
+        #[serde(with = "compact::required")]
+        tune_interval: Duration = defaults::tuning().tune_interval,
     }
 }
 
@@ -282,6 +285,8 @@ impl Config {
             tuning: TuningOptions {
                 measure_interval: self.tuning.measure_interval,
                 measure_percent: self.tuning.measure_percent,
+                tune_interval: self.tuning.tune_interval,
+                ..TuningOptions::default()
             },
         }
     }

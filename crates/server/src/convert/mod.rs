@@ -6,6 +6,7 @@ pub(crate) mod namespaces;
 pub(crate) mod reads;
 pub(crate) mod searches;
 pub(crate) mod splits;
+pub(crate) mod tuning;
 
 use std::time::Duration;
 

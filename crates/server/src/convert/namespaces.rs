@@ -72,7 +72,7 @@ pub(crate) fn read_mode(value: i32) -> Result<ReadMode, EngineError> {
     }
 }
 
-fn slice_message(slice: &Slice) -> v1::Slice {
+pub(crate) fn slice_message(slice: &Slice) -> v1::Slice {
     let state = match slice.state {
         SliceState::Open => v1::slice::State::Open,
         SliceState::Closed => v1::slice::State::Closed,

@@ -5,12 +5,13 @@ mod pages;
 mod split;
 pub(crate) mod status;
 mod time_series;
+mod tuning;
 
 use std::sync::Arc;
 
 use anabranch_api::v1::{
     namespace_service_server::NamespaceServiceServer, split_service_server::SplitServiceServer,
-    time_series_service_server::TimeSeriesServiceServer,
+    time_series_service_server::TimeSeriesServiceServer, tuning_service_server::TuningServiceServer,
 };
 use anabranch_runtime::Env;
 use axum::{
@@ -47,9 +48,10 @@ impl Services {
 type TimeSeries = TimeSeriesServiceServer<Services>;
 type Namespaces = NamespaceServiceServer<Services>;
 type Splits = SplitServiceServer<Services>;
+type Tuning = TuningServiceServer<Services>;
 
 /// Whose health is told: the server as a whole, and each service.
-const WATCHED: [&str; 4] = ["", TimeSeries::NAME, Namespaces::NAME, Splits::NAME];
+const WATCHED: [&str; 5] = ["", TimeSeries::NAME, Namespaces::NAME, Splits::NAME, Tuning::NAME];
 
 /// All services, with the reporter of their health.
 pub(crate) fn router(
@@ -62,9 +64,11 @@ pub(crate) fn router(
     let series = TimeSeries::new(Services(operations.clone())).max_decoding_message_size(max_message_bytes);
     let namespaces = Namespaces::new(Services(operations.clone())).max_decoding_message_size(max_message_bytes);
     let splits = Splits::new(Services(operations.clone())).max_decoding_message_size(max_message_bytes);
+    let tuning = Tuning::new(Services(operations.clone())).max_decoding_message_size(max_message_bytes);
     let routes = Routes::new(series)
         .add_service(namespaces)
         .add_service(splits)
+        .add_service(tuning)
         .add_service(health)
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?);

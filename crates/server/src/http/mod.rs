@@ -7,6 +7,7 @@ mod namespaces;
 mod origin;
 mod pages;
 mod splits;
+mod tuning;
 
 use std::sync::Arc;
 
@@ -64,6 +65,12 @@ pub(crate) fn router(http: Http, gate: Gate) -> Router {
         .route("/v1/namespaces/{namespace}/splits:abandon", post(splits::abandon))
         .route("/v1/namespaces/{namespace}/splits:verify", post(splits::verify))
         .route("/v1/namespaces/{namespace}/splits:setReadMode", post(splits::set_read_mode))
+        .route("/v1/namespaces/{namespace}/slices", get(tuning::list_slices))
+        .route("/v1/namespaces/{namespace}/slices/{slice}", get(tuning::show_slice))
+        .route("/v1/namespaces/{namespace}/tuning", get(tuning::decisions))
+        .route("/v1/namespaces/{namespace}/tuning:propose", post(tuning::propose))
+        .route("/v1/namespaces/{namespace}/tuning:apply", post(tuning::apply))
+        .route("/v1/namespaces/{namespace}/tuning:reject", post(tuning::reject))
         .route("/v1/tasks", get(splits::tasks))
         .route("/healthz", get(pages::health))
         .route("/readyz", get(pages::readiness))
