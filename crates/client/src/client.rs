@@ -148,6 +148,9 @@ rpcs! {
         /// Deletes a namespace with everything in it.
         delete_namespace = delete_namespace(DeleteNamespaceRequest) -> DeleteNamespaceResponse, Never;
     namespaces:
+        /// Brings back a namespace that was deleted.
+        restore_namespace = restore_namespace(RestoreNamespaceRequest) -> Namespace, Write;
+    namespaces:
         /// Opens a window for events older than the accept limit.
         open_backfill = open_backfill(OpenBackfillRequest) -> Backfill, Never;
     namespaces:

@@ -23,6 +23,7 @@ use crate::{
     Backfill, BackfillState, EngineError, NamespaceRecord, Page, ReadRequest, Violation, WriteReceipt, WriteRequest,
     error::{ErrorKind, no_such_namespace},
     heartbeat::Heartbeat,
+    lease::Lease,
     lifecycle::Lifecycle,
     metrics::Metrics,
     namespace::NextConfig,
@@ -36,6 +37,9 @@ use crate::{
 
 /// The longest that a backfill window may stay open.
 pub const MAX_BACKFILL: Duration = Duration::from_secs(30 * 86_400);
+
+/// The longest that a deleted namespace may wait to be dropped.
+pub const MAX_DELETE_GRACE: Duration = Duration::from_secs(30 * 86_400);
 
 /// The longest description of a workload that is kept.
 const MAX_WORKLOAD_BYTES: usize = 16 << 10;
@@ -71,6 +75,10 @@ pub struct EngineOptions {
     pub splits: SplitOptions,
     /// Detections that may be on their way within the process.
     pub bus_capacity: usize,
+    /// How long a table without a slice is left alone before it is dropped; zero drops none.
+    pub orphans_after: Duration,
+    /// How long a deleted namespace can be restored, where the request doesn't say.
+    pub delete_grace: Duration,
     /// How slices are measured and tuned.
     pub tuning: TuningOptions,
 }
@@ -92,6 +100,8 @@ impl Default for EngineOptions {
             max_fan_out: 64,
             splits: SplitOptions::default(),
             bus_capacity: 10_000,
+            orphans_after: Duration::from_secs(900),
+            delete_grace: Duration::from_secs(86_400),
             tuning: TuningOptions::default(),
         }
     }
@@ -115,6 +125,7 @@ pub struct Engine {
     pub(crate) tasks: Tasks,
     pub(crate) heartbeat: Heartbeat,
     pub(crate) tuning: Tuning,
+    pub(crate) orphans: Lease,
     stopping: AtomicBool,
     wake_lifecycle: Notify,
     pub(crate) wake_sweep: Notify,
@@ -144,9 +155,11 @@ impl Engine {
             metrics: metrics.clone(),
             env: env.clone(),
             timeout: options.table_timeout,
+            max_clock_skew: options.max_clock_skew,
         };
         let heartbeat = Heartbeat::new(store.clone(), env.clone(), options.max_clock_skew, registry.refresh_interval());
         let engine = Arc::new(Engine {
+            orphans: Lease::new(store.clone(), env.clone(), "orphans", heartbeat.id(), options.lease),
             tuning: Tuning::new(&store, &env, heartbeat.id(), options.lease, options.tuning),
             token_key: load_token_key(store.as_ref(), &env).await?,
             queue: Queue::new(options.queue_events, options.queue_bytes),
@@ -186,6 +199,10 @@ impl Engine {
         for at in 0..self.options.splits.concurrent {
             let engine = self.clone();
             self.env.spawn(async move { engine.run_worker(at).await });
+        }
+        if !self.options.orphans_after.is_zero() {
+            let engine = self.clone();
+            self.env.spawn(async move { engine.run_orphans().await });
         }
         if !self.options.tuning.measure_interval.is_zero() {
             let engine = self.clone();
@@ -370,19 +387,55 @@ impl Engine {
         self.namespace(name.as_str())
     }
 
-    /// Deletes a namespace with everything in it. `confirm` must repeat the name.
-    pub async fn delete_namespace(&self, name: &str, confirm: &str) -> Result<(), EngineError> {
+    /// Deletes a namespace. It isn't there any more at once; everything in it goes after `grace` (by default, that of the server), and
+    /// until then it can be restored. `confirm` must repeat the name. Answers when it goes.
+    pub async fn delete_namespace(
+        &self,
+        name: &str,
+        confirm: &str,
+        grace: Option<Duration>,
+    ) -> Result<Timestamp, EngineError> {
         let namespace = self.registry.get(name)?;
         if confirm != name {
             let reason = format!("type the name `{name}` once more to delete it with everything in it");
             return Err(EngineError::invalid("confirm", reason));
         }
+        let grace = grace.unwrap_or(self.options.delete_grace);
+        if grace > MAX_DELETE_GRACE {
+            let reason = format!("{} is more than {}", describe(grace), describe(MAX_DELETE_GRACE));
+            return Err(EngineError::invalid("grace", reason));
+        }
+        let drop_at = self.env.now().saturating_add(grace);
         let mark = |record: &mut NamespaceRecord| {
             record.deleting = true;
+            record.drop_at = (!grace.is_zero()).then_some(drop_at);
             Ok(())
         };
         self.registry.change(&namespace.name, mark).await?;
-        self.lifecycle.finish_delete(&namespace.name).await
+        if grace.is_zero() {
+            self.lifecycle.finish_delete(&namespace.name).await?;
+        }
+        Ok(drop_at)
+    }
+
+    /// Brings back a namespace that was deleted, with everything in it, as long as its grace isn't over.
+    pub async fn restore_namespace(&self, name: &str) -> Result<NamespaceRecord, EngineError> {
+        self.check_ready()?;
+        let known = self.registry.snapshot().get(name).cloned();
+        let Some(known) = known else { return Err(no_such_namespace(name)) };
+        let now = self.env.now();
+        let skew = self.options.max_clock_skew;
+        let restore = |record: &mut NamespaceRecord| {
+            let in_time = record.drop_at.is_some_and(|drop_at| now.saturating_add(skew) < drop_at);
+            if record.deleting && !in_time {
+                return Err(no_such_namespace(name));
+            }
+            (record.deleting, record.drop_at) = (false, None);
+            Ok(())
+        };
+        self.registry.change(&known.name, restore).await?;
+        self.wake_lifecycle.notify_one();
+        self.namespace(name)
     }
 
     /// Opens a window in which events older than the accept limit are taken.

@@ -80,7 +80,7 @@ pub enum EngineError {
         name: String,
     },
     /// A namespace of this name is there.
-    #[error("the namespace `{name}` exists already")]
+    #[error("the namespace `{name}` exists already, or was deleted and can still be restored")]
     NamespaceExists {
         /// Which.
         name: NamespaceName,

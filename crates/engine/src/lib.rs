@@ -8,6 +8,8 @@
 //! | `registry` | the namespaces that this server knows; changes by compare-and-set; refresh |
 //! | `heartbeat` | servers compare their clocks; one that is off takes no writes and uses no splits |
 //! | `lifecycle` | makes slices ahead of time, closes and drops old ones, ends backfill windows |
+//! | `orphans` | drops tables without a live slice |
+//! | `lease` | lets one server of many do a piece of background work |
 //! | [`write`](mod@write) | check everything, then store; the queue of unsynced writes |
 //! | [`read`](mod@read) | slices → groups of partitions → records → a page and its token |
 //! | [`splits`] | wide partitions: detection, workers, routing, comparison, what operators ask for |
@@ -19,9 +21,11 @@
 pub mod engine;
 pub mod error;
 mod heartbeat;
+mod lease;
 mod lifecycle;
 pub mod metrics;
 pub mod namespace;
+mod orphans;
 pub mod read;
 mod registry;
 pub mod splits;

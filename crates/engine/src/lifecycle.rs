@@ -8,6 +8,9 @@ use anabranch_store::{MetaKey, Store, StoreError};
 
 use crate::{EngineError, NamespaceRecord, metrics::Metrics, registry::Registry};
 
+/// Slices of a namespace that are dropped in one step: dropping a table costs the store something.
+const DROPS_PER_STEP: usize = 4;
+
 pub(crate) struct Lifecycle {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) registry: Arc<Registry>,
@@ -16,6 +19,7 @@ pub(crate) struct Lifecycle {
     pub(crate) env: anabranch_runtime::Env,
     /// How long making or dropping a table may take.
     pub(crate) timeout: Duration,
+    pub(crate) max_clock_skew: Duration,
 }
 
 impl Lifecycle {
@@ -117,10 +121,15 @@ impl Lifecycle {
             SliceState::Closed => past(config.delete_after, slice),
             SliceState::Dropping => true,
         };
+        let mut drops = 0;
         for slice in namespace.record.slices.iter().filter(|slice| due(slice)) {
             match slice.state {
                 SliceState::Open => self.close(name, slice).await?,
-                SliceState::Closed | SliceState::Dropping => self.drop_slice(name, slice).await?,
+                SliceState::Closed | SliceState::Dropping if drops < DROPS_PER_STEP => {
+                    self.drop_slice(name, slice).await?;
+                    drops += 1;
+                }
+                SliceState::Closed | SliceState::Dropping => {}
             }
         }
         Ok(())
@@ -187,6 +196,11 @@ impl Lifecycle {
     /// same name meanwhile is left alone.
     pub(crate) async fn finish_delete(&self, name: &NamespaceName) -> Result<(), EngineError> {
         let Some(going) = self.registry.snapshot().get(name).cloned() else { return Ok(()) };
+        // Others may still restore it by clocks that are behind.
+        let due = going.record.drop_at.map(|drop_at| drop_at.saturating_add(self.max_clock_skew));
+        if due.is_some_and(|due| self.env.now() < due) {
+            return Ok(());
+        }
         let incarnation = going.record.incarnation;
         for table in self.timed(self.store.tables()).await?.into_iter().filter(|table| table.namespace == *name) {
             if !self.registry.is_going(name, incarnation).await? {

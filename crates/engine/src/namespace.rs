@@ -39,6 +39,9 @@ pub struct NamespaceRecord {
     pub splits: SplitUse,
     /// Set when the namespace is being deleted: nothing is written or read any more.
     pub deleting: bool,
+    /// Until when a namespace that is being deleted can still be restored; absent, it goes at once.
+    #[serde(default)]
+    pub drop_at: Option<Timestamp>,
     /// The description of the workload that it was planned for, in TOML; empty where nobody gave one.
     #[serde(default)]
     pub workload: String,
@@ -205,6 +208,7 @@ impl NamespaceRecord {
             backfills: Vec::new(),
             splits: SplitUse::new(created),
             deleting: false,
+            drop_at: None,
             workload: String::new(),
         }
     }

@@ -28,6 +28,7 @@ use crate::{
         namespaces::{backfill_message, backfill_request, namespace_message},
         reads::{FoundPage, read_request},
         searches::{search_request, search_response},
+        timestamp,
     },
     failure::Failure,
     limits::Permit,
@@ -186,8 +187,15 @@ impl Operations {
         &self,
         message: v1::DeleteNamespaceRequest,
     ) -> Answer<v1::DeleteNamespaceResponse> {
-        self.engine.delete_namespace(&message.name, &message.confirm).await?;
-        Ok(v1::DeleteNamespaceResponse {})
+        let grace = message.grace.map(Duration::try_from).transpose();
+        let grace = grace.map_err(|error| EngineError::invalid("grace", error.to_string()))?;
+        let drop_at = self.engine.delete_namespace(&message.name, &message.confirm, grace).await?;
+        Ok(v1::DeleteNamespaceResponse { drop_time: timestamp(drop_at) })
+    }
+
+    pub(crate) async fn restore_namespace(&self, message: v1::RestoreNamespaceRequest) -> Answer<v1::Namespace> {
+        let record = self.engine.restore_namespace(&message.name).await?;
+        Ok(self.shown(message.name, &record))
     }
 
     pub(crate) async fn open_backfill(&self, message: v1::OpenBackfillRequest) -> Answer<v1::Backfill> {

@@ -189,6 +189,8 @@ fn draw_options(dice: &Dice) -> EngineOptions {
         max_fan_out: dice.pick(&[1, 2, 8, 64]),
         splits: draw_split_options(dice),
         bus_capacity: 0, // there is one for all servers
+        orphans_after: Duration::ZERO,
+        delete_grace: Duration::ZERO,
         tuning: TuningOptions::off(),
     }
 }

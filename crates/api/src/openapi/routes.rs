@@ -51,6 +51,7 @@ pub(super) const ROUTES: &[Route] = &[
     rpc(Get, "/v1/namespaces/{namespace}", "NamespaceService/GetNamespace", NAME),
     rpc(Patch, "/v1/namespaces/{namespace}", "NamespaceService/UpdateNamespace", NAME),
     rpc(Delete, "/v1/namespaces/{namespace}", "NamespaceService/DeleteNamespace", NAME),
+    rpc(Post, "/v1/namespaces/{namespace}:restore", "NamespaceService/RestoreNamespace", NAME),
     rpc(Get, "/v1/namespaces/{namespace}/backfills", "NamespaceService/ListBackfills", NAMESPACE),
     rpc(Post, "/v1/namespaces/{namespace}/backfills", "NamespaceService/OpenBackfill", NAMESPACE),
     rpc(

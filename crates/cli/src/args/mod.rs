@@ -1,11 +1,13 @@
 //! The command line: what may be typed, and its help. What commands do is in `commands`.
 
 mod backfill;
+mod block;
 mod import;
 mod local;
 mod namespace;
 mod plan;
 mod read;
+mod retention;
 mod serve;
 mod settings;
 mod slice;
@@ -18,13 +20,15 @@ use std::{path::PathBuf, time::Duration};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use backfill::{BackfillCommand, OpenArgs};
+pub(crate) use block::{AddArgs, BlockCommand};
 pub(crate) use import::{FileFormat, ImportArgs};
 pub(crate) use local::{CompletionsArgs, ConfigArgs, DoctorArgs};
 pub(crate) use namespace::{DeleteArgs, NamespaceCommand, UpdateArgs};
 pub(crate) use plan::PlanArgs;
 pub(crate) use read::ReadArgs;
+pub(crate) use retention::RetentionArgs;
 pub(crate) use serve::{ServeArgs, ServerFlags, WorkerArgs};
-pub(crate) use settings::{BlockArgs, SettingArgs};
+pub(crate) use settings::SettingArgs;
 pub(crate) use slice::SliceCommand;
 pub(crate) use split::{ListArgs, ModeArgs, ShowArgs, SplitCommand, WhichArgs};
 pub(crate) use tune::TuneCommand;
@@ -135,6 +139,11 @@ pub(crate) enum Command {
     /// Open, close and list windows for old events
     #[command(subcommand)]
     Backfill(BackfillCommand),
+    /// Refuse writes, reads or both of single series
+    #[command(subcommand)]
+    Block(BlockCommand),
+    /// Show or change how long events are kept, and say beforehand what that does
+    Retention(RetentionArgs),
     /// Show, request, retry, give up and verify splits; set how far reads trust them
     #[command(subcommand)]
     Split(SplitCommand),

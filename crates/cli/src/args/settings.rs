@@ -128,30 +128,6 @@ fn parse_block_bytes(text: &str) -> Result<u32, String> {
     u32::try_from(parse_bytes(text)?).map_err(|_| format!("`{text}` is too much for a block"))
 }
 
-/// Series that are refused.
-#[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Block list")]
-pub(crate) struct BlockArgs {
-    /// Refuse reads and writes of a series (may be repeated)
-    #[arg(long, value_name = "SERIES")]
-    pub(crate) block: Vec<String>,
-    /// Refuse reads of a series (may be repeated)
-    #[arg(long, value_name = "SERIES")]
-    pub(crate) block_reads: Vec<String>,
-    /// Refuse writes of a series (may be repeated)
-    #[arg(long, value_name = "SERIES")]
-    pub(crate) block_writes: Vec<String>,
-    /// Why, for whoever meets the refusal
-    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
-    pub(crate) block_reason: String,
-    /// How long to refuse [default: until unblocked]
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
-    pub(crate) block_for: Option<Duration>,
-    /// Take a series off the block list (may be repeated)
-    #[arg(long, value_name = "SERIES")]
-    pub(crate) unblock: Vec<String>,
-}
-
 impl SettingArgs {
     /// With the values of a plan where no flag was given.
     #[must_use]

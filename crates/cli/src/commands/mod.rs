@@ -1,6 +1,7 @@
 //! What commands do: each takes its arguments and a session, and prints its answer.
 
 mod backfill;
+mod block;
 mod completions;
 mod config;
 mod doctor;
@@ -9,6 +10,7 @@ mod namespace;
 mod namespace_show;
 mod plan;
 mod read;
+mod retention;
 mod serve;
 mod slice;
 mod split;
@@ -36,6 +38,8 @@ pub(crate) async fn run(session: &Session, command: Command) -> Outcome {
         Command::Read(args) => Box::pin(read::run(session, &args)).await,
         Command::Import(args) => Box::pin(import::run(session, &args)).await,
         Command::Backfill(command) => Box::pin(backfill::run(session, command)).await,
+        Command::Block(command) => Box::pin(block::run(session, command)).await,
+        Command::Retention(args) => Box::pin(retention::run(session, &args)).await,
         Command::Split(command) => Box::pin(split::run(session, command)).await,
         Command::Slice(command) => Box::pin(slice::run(session, command)).await,
         Command::Tune(command) => Box::pin(tune::run(session, command)).await,

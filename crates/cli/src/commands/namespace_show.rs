@@ -2,7 +2,7 @@
 
 use anabranch_api::v1::{Namespace, NamespaceConfig, namespace_config::TunerMode};
 
-use super::{backfill, split};
+use super::{backfill, block, split};
 use crate::{
     failure::Outcome,
     output::{Format, Out, table::Table, text::escaped},
@@ -29,7 +29,7 @@ fn print_tables(session: &Session, namespace: &Namespace, out: &mut Out) -> Outc
     let config = namespace.config.clone().unwrap_or_default();
     if !config.block_list.is_empty() {
         out.line("\nBlocked series")?;
-        out.text(&blocked(&config).take_text(colors))?;
+        out.text(&block::table(&config.block_list).indented(2).take_text(colors))?;
     }
     if !namespace.workload.is_empty() {
         out.line("\nPlanned for")?;
@@ -144,25 +144,6 @@ fn tuner_name(mode: TunerMode) -> &'static str {
 
 fn dash() -> String {
     "-".to_owned()
-}
-
-fn blocked(config: &NamespaceConfig) -> Table {
-    let mut table = Table::new(&["series", "refused", "since", "expires", "reason"]).indented(2);
-    for blocked in &config.block_list {
-        let refused = match (blocked.reads, blocked.writes) {
-            (true, true) => "reads, writes",
-            (true, false) => "reads",
-            (false, _) => "writes",
-        };
-        table.row(vec![
-            escaped(&blocked.time_series_id),
-            refused.to_owned(),
-            show_time(blocked.since.as_ref()),
-            show_time(blocked.expires.as_ref()),
-            escaped(&blocked.reason),
-        ]);
-    }
-    table
 }
 
 fn slices(namespace: &Namespace) -> Table {

@@ -3,7 +3,6 @@
 //!
 //! | file | its job |
 //! |---|---|
-//! | `lease` | one server of many does the work |
 //! | `table` | partitions of one table, sampled until their percentiles are sure |
 //! | `measure` | the background task that measures slices and keeps what it found |
 //! | [`sizes`] | what is kept of a slice |
@@ -16,7 +15,6 @@ mod ahead;
 #[cfg(test)]
 mod ahead_tests;
 pub mod history;
-mod lease;
 mod measure;
 mod reads;
 pub mod sizes;
@@ -30,7 +28,7 @@ use anabranch_provision::tuner::Rules;
 use anabranch_runtime::Env;
 use anabranch_store::Store;
 
-use crate::tuning::{lease::Lease, reads::Reads};
+use crate::{lease::Lease, tuning::reads::Reads};
 
 /// How slices are measured and tuned; the same for all namespaces.
 #[derive(Clone, Copy, Debug)]

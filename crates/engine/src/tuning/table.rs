@@ -8,7 +8,7 @@ use anabranch_provision::SizeHistogram;
 use anabranch_runtime::Env;
 use anabranch_store::{Store, StoreError};
 
-use crate::tuning::{lease::Lease, sizes::CountedPartitions};
+use crate::{lease::Lease, tuning::sizes::CountedPartitions};
 
 /// Equal stretches of the table's tokens; of each the same share is counted.
 const STRETCHES: u64 = 64;

@@ -96,7 +96,7 @@ fn a_dropped_slice_and_a_deleted_namespace_take_their_measurements_along() {
         assert!(!kept.is_empty() && kept.len() <= slices.len(), "{} of {}", kept.len(), slices.len());
         let names: Vec<String> = slices.iter().map(|(slice, _)| slice.name()).collect();
         assert!(kept.iter().all(|(name, _)| names.contains(name)));
-        world.engine.delete_namespace("plays", "plays").await.unwrap();
+        world.engine.delete_namespace("plays", "plays", Some(Duration::ZERO)).await.unwrap();
         assert_eq!(documents().await, []);
     });
 }

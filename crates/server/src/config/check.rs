@@ -82,6 +82,12 @@ impl Config {
         check.range("engine.lifecycle_interval", engine.lifecycle_interval, ms(100), HOUR);
         check.range("engine.meta_timeout", engine.meta_timeout, ms(10), ms(600_000));
         check.range("engine.table_timeout", engine.table_timeout, ms(10), ms(3_600_000));
+        if !engine.orphans_after.is_zero() {
+            // A table is made before its slice is recorded: it must not look left over meanwhile.
+            let least = 4 * (engine.table_timeout + engine.meta_timeout);
+            check.range("engine.orphans_after", engine.orphans_after, least, 720 * HOUR);
+        }
+        check.range("engine.delete_grace", engine.delete_grace, Duration::ZERO, 720 * HOUR);
     }
 
     fn check_splits(&self, check: &mut Check) {

@@ -130,6 +130,12 @@ section! {
         /// How long making or dropping a table may take.
         #[serde(with = "compact::required")]
         table_timeout: Duration = defaults::engine().table_timeout,
+        /// How long a table without a slice is left alone before it is dropped; 0s drops none.
+        #[serde(with = "compact::required")]
+        orphans_after: Duration = defaults::engine().orphans_after,
+        /// How long a deleted namespace can be restored, where the request doesn't say.
+        #[serde(with = "compact::required")]
+        delete_grace: Duration = defaults::engine().delete_grace,
     }
 }
 
@@ -282,6 +288,8 @@ impl Config {
             max_fan_out: engine.max_fan_out,
             splits: self.split_options(),
             bus_capacity: self.splits.max_detections,
+            orphans_after: engine.orphans_after,
+            delete_grace: engine.delete_grace,
             tuning: TuningOptions {
                 measure_interval: self.tuning.measure_interval,
                 measure_percent: self.tuning.measure_percent,

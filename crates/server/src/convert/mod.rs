@@ -15,7 +15,7 @@ use anabranch_engine::{EngineError, ErrorKind, Violation};
 use anabranch_model::Timestamp;
 
 /// A time for an answer.
-fn timestamp(time: Timestamp) -> Option<wkt::Timestamp> {
+pub(crate) fn timestamp(time: Timestamp) -> Option<wkt::Timestamp> {
     Some(wkt::Timestamp::from_nanos(time.nanos()))
 }
 

@@ -48,7 +48,10 @@ impl Http {
 pub(crate) fn router(http: Http, gate: Gate) -> Router {
     Router::new()
         .route("/v1/namespaces", get(namespaces::list).post(namespaces::create))
-        .route("/v1/namespaces/{namespace}", get(namespaces::show).patch(namespaces::update).delete(namespaces::delete))
+        .route(
+            "/v1/namespaces/{namespace}",
+            get(namespaces::show).patch(namespaces::update).delete(namespaces::delete).post(namespaces::restore),
+        )
         .route("/v1/namespaces/{namespace}/backfills", get(namespaces::list_backfills).post(namespaces::open_backfill))
         // `{id}:close`: the verb is part of the segment.
         .route("/v1/namespaces/{namespace}/backfills/{id}", post(namespaces::close_backfill))
