@@ -6,6 +6,7 @@
 //! | [`engine`] | [`Engine`]: start, shut down, and everything a server calls |
 //! | [`namespace`] | [`NamespaceRecord`]: what is stored of a namespace; [`Backfill`] windows |
 //! | `registry` | the namespaces that this server knows; changes by compare-and-set; refresh |
+//! | [`deletion`] | namespaces are deleted in two steps |
 //! | `heartbeat` | servers compare their clocks; one that is off takes no writes and uses no splits |
 //! | `lifecycle` | makes slices ahead of time, closes and drops old ones, ends backfill windows |
 //! | `orphans` | drops tables without a live slice |
@@ -18,6 +19,7 @@
 //! | [`error`] | [`EngineError`], with a [`kind`](EngineError::kind) that a protocol can translate |
 //! | [`metrics`] | what is counted |
 
+pub mod deletion;
 pub mod engine;
 pub mod error;
 mod heartbeat;
