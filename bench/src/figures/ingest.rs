@@ -76,7 +76,7 @@ fn prepare(load: &IngestLoad) -> Vec<Vec<Bytes>> {
 async fn over_grpc(bench: &Bench, requests: &[Vec<Bytes>], run: u32) -> Result<(Cost, Duration)> {
     let directory = bench.path(&format!("ingest-{run}"));
     let server = bench.launcher.start(&directory, &[])?;
-    let create = v1::CreateNamespaceRequest { name: NAMESPACE.to_owned(), config: None };
+    let create = v1::CreateNamespaceRequest { name: NAMESPACE.to_owned(), ..Default::default() };
     server.connect().await?.call(wire::CREATE_NAMESPACE, wire::encoded(&create)).await?;
     let mut connections = Vec::new();
     for _ in requests {

@@ -51,7 +51,7 @@ pub(super) async fn measure(bench: &mut Bench) -> Result<Vec<Measure>> {
 async fn create(server: &Server, wanted: u32) -> Result<u32> {
     let mut connection = server.connect().await?;
     for number in 0..wanted {
-        let request = v1::CreateNamespaceRequest { name: name(number), config: None };
+        let request = v1::CreateNamespaceRequest { name: name(number), ..Default::default() };
         if let Err(error) = connection.call(wire::CREATE_NAMESPACE, wire::encoded(&request)).await {
             eprintln!("  only {number} of {wanted} namespaces could be made: {error:#}");
             return Ok(number);

@@ -8,6 +8,7 @@ use std::sync::{
 use anabranch_api::v1::{
     self, namespace_service_client::NamespaceServiceClient, observe_service_client::ObserveServiceClient,
     split_service_client::SplitServiceClient, time_series_service_client::TimeSeriesServiceClient,
+    tuning_service_client::TuningServiceClient,
 };
 use tonic::{
     Request,
@@ -42,6 +43,7 @@ pub(crate) struct Services {
     pub(crate) namespaces: NamespaceServiceClient<Channel>,
     pub(crate) splits: SplitServiceClient<Channel>,
     pub(crate) observations: ObserveServiceClient<Channel>,
+    pub(crate) tuning: TuningServiceClient<Channel>,
 }
 
 impl Services {
@@ -50,12 +52,14 @@ impl Services {
         let series = TimeSeriesServiceClient::new(channel.clone());
         let namespaces = NamespaceServiceClient::new(channel.clone());
         let splits = SplitServiceClient::new(channel.clone());
-        let observations = ObserveServiceClient::new(channel);
+        let observations = ObserveServiceClient::new(channel.clone());
+        let tuning = TuningServiceClient::new(channel);
         Services {
             series: series.max_decoding_message_size(most).max_encoding_message_size(most),
             namespaces: namespaces.max_decoding_message_size(most).max_encoding_message_size(most),
             splits: splits.max_decoding_message_size(most).max_encoding_message_size(most),
             observations: observations.max_decoding_message_size(most).max_encoding_message_size(most),
+            tuning: tuning.max_decoding_message_size(most).max_encoding_message_size(most),
         }
     }
 }
@@ -198,6 +202,9 @@ rpcs! {
         /// Deletes a namespace with everything in it.
         delete_namespace = delete_namespace(DeleteNamespaceRequest) -> DeleteNamespaceResponse, Never;
     namespaces:
+        /// Brings back a namespace that was deleted.
+        restore_namespace = restore_namespace(RestoreNamespaceRequest) -> Namespace, Write;
+    namespaces:
         /// Opens a window for events older than the accept limit.
         open_backfill = open_backfill(OpenBackfillRequest) -> Backfill, Never;
     namespaces:
@@ -242,6 +249,24 @@ rpcs! {
     observations:
         /// Shows where the ids of a namespace were read and written lately.
         get_heat_map = get_heat_map(GetHeatMapRequest) -> HeatMap, Read;
+    tuning:
+        /// Shows the slices of a namespace, with what was measured of each.
+        list_slices = list_slices(ListSlicesRequest) -> ListSlicesResponse, Read;
+    tuning:
+        /// Shows one slice, with what was measured of it.
+        get_slice = get_slice(GetSliceRequest) -> MeasuredSlice, Read;
+    tuning:
+        /// Shows what the tuner decided.
+        list_tuning_decisions = list_tuning_decisions(ListTuningDecisionsRequest) -> ListTuningDecisionsResponse, Read;
+    tuning:
+        /// Lets the tuner decide now.
+        propose_tuning = propose_tuning(ProposeTuningRequest) -> TuningDecision, Write;
+    tuning:
+        /// Applies a proposal to slices to come.
+        apply_tuning = apply_tuning(ApplyTuningRequest) -> TuningDecision, Never;
+    tuning:
+        /// Says no to a proposal.
+        reject_tuning = reject_tuning(RejectTuningRequest) -> TuningDecision, Never;
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ use crate::{
     Backfill, BackfillState, EngineError, NamespaceRecord, Page, ReadRequest, Violation, WriteReceipt, WriteRequest,
     error::{ErrorKind, no_such_namespace},
     heartbeat::Heartbeat,
+    lease::Lease,
     lifecycle::Lifecycle,
     metrics::Metrics,
     namespace::NextConfig,
@@ -31,11 +32,15 @@ use crate::{
     splits::{SplitOptions, Splits},
     tasks::{TaskStatus, Tasks},
     traffic::Traffic,
+    tuning::{Tuning, TuningOptions},
     write::queue::Queue,
 };
 
 /// The longest that a backfill window may stay open.
 pub const MAX_BACKFILL: Duration = Duration::from_secs(30 * 86_400);
+
+/// The longest description of a workload that is kept.
+const MAX_WORKLOAD_BYTES: usize = 16 << 10;
 
 /// How the engine behaves; the same for all namespaces.
 #[derive(Clone, Debug)]
@@ -68,6 +73,12 @@ pub struct EngineOptions {
     pub splits: SplitOptions,
     /// Detections that may be on their way within the process.
     pub bus_capacity: usize,
+    /// How long a table without a slice is left alone before it is dropped; zero drops none.
+    pub orphans_after: Duration,
+    /// How long a deleted namespace can be restored, where the request doesn't say.
+    pub delete_grace: Duration,
+    /// How slices are measured and tuned.
+    pub tuning: TuningOptions,
 }
 
 impl Default for EngineOptions {
@@ -87,6 +98,9 @@ impl Default for EngineOptions {
             max_fan_out: 64,
             splits: SplitOptions::default(),
             bus_capacity: 10_000,
+            orphans_after: Duration::from_secs(900),
+            delete_grace: Duration::from_secs(86_400),
+            tuning: TuningOptions::default(),
         }
     }
 }
@@ -109,8 +123,10 @@ pub struct Engine {
     pub(crate) tasks: Tasks,
     pub(crate) heartbeat: Heartbeat,
     pub(crate) traffic: Traffic,
+    pub(crate) tuning: Tuning,
+    pub(crate) orphans: Lease,
     stopping: AtomicBool,
-    wake_lifecycle: Notify,
+    pub(crate) wake_lifecycle: Notify,
     pub(crate) wake_sweep: Notify,
 }
 
@@ -138,8 +154,12 @@ impl Engine {
             metrics: metrics.clone(),
             env: env.clone(),
             timeout: options.table_timeout,
+            max_clock_skew: options.max_clock_skew,
         };
+        let heartbeat = Heartbeat::new(store.clone(), env.clone(), options.max_clock_skew, registry.refresh_interval());
         let engine = Arc::new(Engine {
+            orphans: Lease::new(store.clone(), env.clone(), "orphans", heartbeat.id(), options.lease),
+            tuning: Tuning::new(&store, &env, heartbeat.id(), options.lease, options.tuning),
             token_key: load_token_key(store.as_ref(), &env).await?,
             queue: Queue::new(options.queue_events, options.queue_bytes),
             write_room: Semaphore::new(options.max_write_bytes_in_flight / 1024),
@@ -148,7 +168,7 @@ impl Engine {
             splits: Splits::new(&store, bus, &env, options.splits),
             tasks: Tasks::default(),
             traffic: Traffic::default(),
-            heartbeat: Heartbeat::new(store.clone(), env.clone(), options.max_clock_skew, registry.refresh_interval()),
+            heartbeat,
             wake_sweep: Notify::new(),
             stopping: AtomicBool::new(false),
             wake_lifecycle: Notify::new(),
@@ -179,6 +199,18 @@ impl Engine {
         for at in 0..self.options.splits.concurrent {
             let engine = self.clone();
             self.env.spawn(async move { engine.run_worker(at).await });
+        }
+        if !self.options.orphans_after.is_zero() {
+            let engine = self.clone();
+            self.env.spawn(async move { engine.run_orphans().await });
+        }
+        if !self.options.tuning.measure_interval.is_zero() {
+            let engine = self.clone();
+            self.env.spawn(async move { engine.run_measure().await });
+        }
+        if !self.options.tuning.tune_interval.is_zero() {
+            let engine = self.clone();
+            self.env.spawn(async move { engine.run_tuner().await });
         }
         if !self.registry.refresh_interval().is_zero() {
             let engine = self.clone();
@@ -286,10 +318,25 @@ impl Engine {
         name: NamespaceName,
         config: NamespaceConfig,
     ) -> Result<NamespaceRecord, EngineError> {
+        self.create_planned_namespace(name, config, String::new()).await
+    }
+
+    /// Makes a namespace, and keeps beside its settings the description of the workload that they were planned for.
+    pub async fn create_planned_namespace(
+        &self,
+        name: NamespaceName,
+        config: NamespaceConfig,
+        workload: String,
+    ) -> Result<NamespaceRecord, EngineError> {
         self.check_ready()?;
+        if workload.len() > MAX_WORKLOAD_BYTES {
+            let reason = format!("{} bytes; at most {MAX_WORKLOAD_BYTES} are kept", workload.len());
+            return Err(EngineError::invalid("workload", reason));
+        }
         let config = self.checked(config)?;
         self.lifecycle.check_room()?;
-        let record = NamespaceRecord::new(self.env.random_u64(), self.env.now(), config);
+        let mut record = NamespaceRecord::new(self.env.random_u64(), self.env.now(), config);
+        record.workload = workload;
         self.registry.create(&name, record).await?;
         self.lifecycle.step(&name).await?;
         self.namespace(name.as_str())
@@ -316,12 +363,25 @@ impl Engine {
     ) -> Result<NamespaceRecord, EngineError> {
         self.check_ready()?;
         let name = self.registry.get(name)?.name.clone();
+        let edit = |config: &mut NamespaceConfig| {
+            edit(config);
+            Ok(())
+        };
+        self.change_config(&name, edit).await
+    }
+
+    /// The same for an edit that may find that it doesn't fit any more.
+    pub(crate) async fn change_config(
+        &self,
+        name: &NamespaceName,
+        edit: impl Fn(&mut NamespaceConfig) -> Result<(), EngineError>,
+    ) -> Result<NamespaceRecord, EngineError> {
         let now = self.env.now();
         let notice = self.registry.notice();
         let change = |record: &mut NamespaceRecord| {
             record.settle(now);
             let mut wanted = record.next.as_ref().map_or_else(|| record.config.clone(), |next| next.config.clone());
-            edit(&mut wanted);
+            edit(&mut wanted)?;
             let wanted = self.checked(wanted)?;
             if notice.is_zero() {
                 record.replace_config(wanted, now);
@@ -332,24 +392,9 @@ impl Engine {
             record.next = (!same).then(|| NextConfig { at: now.saturating_add(notice), config: wanted });
             Ok(())
         };
-        self.registry.change(&name, change).await?;
+        self.registry.change(name, change).await?;
         self.wake_lifecycle.notify_one();
         self.namespace(name.as_str())
-    }
-
-    /// Deletes a namespace with everything in it. `confirm` must repeat the name.
-    pub async fn delete_namespace(&self, name: &str, confirm: &str) -> Result<(), EngineError> {
-        let namespace = self.registry.get(name)?;
-        if confirm != name {
-            let reason = format!("type the name `{name}` once more to delete it with everything in it");
-            return Err(EngineError::invalid("confirm", reason));
-        }
-        let mark = |record: &mut NamespaceRecord| {
-            record.deleting = true;
-            Ok(())
-        };
-        self.registry.change(&namespace.name, mark).await?;
-        self.lifecycle.finish_delete(&namespace.name).await
     }
 
     /// Opens a window in which events older than the accept limit are taken.

@@ -80,7 +80,7 @@ pub enum EngineError {
         name: String,
     },
     /// A namespace of this name is there.
-    #[error("the namespace `{name}` exists already")]
+    #[error("the namespace `{name}` exists already, or was deleted and can still be restored")]
     NamespaceExists {
         /// Which.
         name: NamespaceName,
@@ -92,6 +92,14 @@ pub enum EngineError {
         namespace: NamespaceName,
         /// What was asked for.
         id: String,
+    },
+    /// No proposal of the tuner waits.
+    #[error(
+        "nothing is proposed for `{namespace}`; `anabranch tune propose` looks now, `anabranch tune history` shows what was"
+    )]
+    NothingProposed {
+        /// For which namespace.
+        namespace: NamespaceName,
     },
     /// The series is on the namespace's block list.
     #[error("the series `{series}` is blocked since {since}: {reason}")]
@@ -156,6 +164,7 @@ impl EngineError {
         match self {
             EngineError::Refused(violations) => refusal_kind(violations),
             EngineError::NoSuchNamespace { .. } | EngineError::NoSuchBackfill { .. } => ErrorKind::NotFound,
+            EngineError::NothingProposed { .. } => ErrorKind::FailedPrecondition,
             EngineError::NamespaceExists { .. } => ErrorKind::AlreadyExists,
             EngineError::Blocked { .. } => ErrorKind::PermissionDenied,
             EngineError::Token(_) => ErrorKind::InvalidArgument,

@@ -65,6 +65,11 @@ impl Heartbeat {
         Heartbeat { store, env, id, max_clock_skew, refresh_interval, state: Mutex::default() }
     }
 
+    /// What this server is called among the others.
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -6,29 +6,37 @@
 //! | [`engine`] | [`Engine`]: start, shut down, and everything a server calls |
 //! | [`namespace`] | [`NamespaceRecord`]: what is stored of a namespace; [`Backfill`] windows |
 //! | `registry` | the namespaces that this server knows; changes by compare-and-set; refresh |
+//! | [`deletion`] | namespaces are deleted in two steps |
 //! | `heartbeat` | servers compare their clocks; one that is off takes no writes and uses no splits |
 //! | `lifecycle` | makes slices ahead of time, closes and drops old ones, ends backfill windows |
+//! | `orphans` | drops tables without a live slice |
+//! | `lease` | lets one server of many do a piece of background work |
 //! | [`write`](mod@write) | check everything, then store; the queue of unsynced writes |
 //! | [`read`](mod@read) | slices → groups of partitions → records → a page and its token |
 //! | [`splits`] | wide partitions: detection, workers, routing, comparison, what operators ask for |
 //! | [`traffic`] | rates, latencies and busy ids of the last minutes, for people who look |
 //! | `series` | the partitions of one series and their sizes |
+//! | [`tuning`] | measures partitions of slices, and proposes other settings for those to come |
 //! | [`tasks`] | [`TaskStatus`]: what background tasks do |
 //! | [`error`] | [`EngineError`], with a [`kind`](EngineError::kind) that a protocol can translate |
 //! | [`metrics`] | what is counted |
 
+pub mod deletion;
 pub mod engine;
 pub mod error;
 mod heartbeat;
+mod lease;
 mod lifecycle;
 pub mod metrics;
 pub mod namespace;
+mod orphans;
 pub mod read;
 mod registry;
 mod series;
 pub mod splits;
 pub mod tasks;
 pub mod traffic;
+pub mod tuning;
 pub mod write;
 
 pub use engine::{Engine, EngineOptions};
@@ -47,4 +55,9 @@ pub use splits::{
     verdict::{FoundBy, KeptDifference, KeptRow},
 };
 pub use tasks::TaskStatus;
+pub use tuning::{
+    TuningOptions,
+    history::{DecisionOutcome, TuningDecision},
+    sizes::{CountedPartitions, HeavyPartition, SliceSizes},
+};
 pub use write::{EventInput, ItemInput, TimeInput, WriteReceipt, WriteRequest};

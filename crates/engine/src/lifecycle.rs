@@ -3,10 +3,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use anabranch_model::{NamespaceName, Slice, SliceState, Timestamp, config::MAX_SLICES, slice::doublings};
-use anabranch_store::{Store, StoreError};
+use anabranch_model::{NamespaceName, Slice, SliceState, TableName, Timestamp, config::MAX_SLICES, slice::doublings};
+use anabranch_store::{MetaKey, Store, StoreError};
 
 use crate::{EngineError, NamespaceRecord, metrics::Metrics, registry::Registry};
+
+/// Slices of a namespace that are dropped in one step: dropping a table costs the store something.
+const DROPS_PER_STEP: usize = 4;
 
 pub(crate) struct Lifecycle {
     pub(crate) store: Arc<dyn Store>,
@@ -16,6 +19,7 @@ pub(crate) struct Lifecycle {
     pub(crate) env: anabranch_runtime::Env,
     /// How long making or dropping a table may take.
     pub(crate) timeout: Duration,
+    pub(crate) max_clock_skew: Duration,
 }
 
 impl Lifecycle {
@@ -60,7 +64,7 @@ impl Lifecycle {
         }
         let now = self.env.now();
         let slice = self.plan(&namespace.record, time, now)?;
-        self.timed(self.store.create_table(&slice.table(name))).await?;
+        self.make_table(&slice.table(name)).await?;
         let made = self
             .registry
             .change(name, |record| {
@@ -117,10 +121,15 @@ impl Lifecycle {
             SliceState::Closed => past(config.delete_after, slice),
             SliceState::Dropping => true,
         };
+        let mut drops = 0;
         for slice in namespace.record.slices.iter().filter(|slice| due(slice)) {
             match slice.state {
                 SliceState::Open => self.close(name, slice).await?,
-                SliceState::Closed | SliceState::Dropping => self.drop_slice(name, slice).await?,
+                SliceState::Closed | SliceState::Dropping if drops < DROPS_PER_STEP => {
+                    self.drop_slice(name, slice).await?;
+                    drops += 1;
+                }
+                SliceState::Closed | SliceState::Dropping => {}
             }
         }
         Ok(())
@@ -172,6 +181,14 @@ impl Lifecycle {
             }
         }
         self.records.remove_slice(name, &slice_name).await?;
+        self.forget(crate::tuning::sizes::key(name, &slice_name)).await
+    }
+
+    /// Takes a document away, whatever it says.
+    async fn forget(&self, key: MetaKey) -> Result<(), EngineError> {
+        while let Some(document) = self.timed(self.store.load(&key)).await? {
+            self.timed(self.store.compare_and_set(&key, Some(document.version), None)).await?;
+        }
         Ok(())
     }
 
@@ -179,6 +196,11 @@ impl Lifecycle {
     /// same name meanwhile is left alone.
     pub(crate) async fn finish_delete(&self, name: &NamespaceName) -> Result<(), EngineError> {
         let Some(going) = self.registry.snapshot().get(name).cloned() else { return Ok(()) };
+        // Others may still restore it by clocks that are behind.
+        let due = going.record.drop_at.map(|drop_at| drop_at.saturating_add(self.max_clock_skew));
+        if due.is_some_and(|due| self.env.now() < due) {
+            return Ok(());
+        }
         let incarnation = going.record.incarnation;
         for table in self.timed(self.store.tables()).await?.into_iter().filter(|table| table.namespace == *name) {
             if !self.registry.is_going(name, incarnation).await? {
@@ -190,12 +212,25 @@ impl Lifecycle {
         for slice in going.record.slices.iter() {
             self.records.remove_slice(name, &slice.name()).await?;
         }
-        let differences = crate::splits::verdict::scope(name);
-        for (document, versioned) in self.timed(self.store.list(&differences, None, usize::MAX)).await? {
-            let key = anabranch_store::MetaKey::new(differences.clone(), document);
-            self.timed(self.store.compare_and_set(&key, Some(versioned.version), None)).await?;
+        for scope in
+            [crate::splits::verdict::scope(name), crate::tuning::sizes::scope(name), crate::tuning::scope(name)]
+        {
+            for (document, versioned) in self.timed(self.store.list(&scope, None, usize::MAX)).await? {
+                let key = MetaKey::new(scope.clone(), document);
+                self.timed(self.store.compare_and_set(&key, Some(versioned.version), None)).await?;
+            }
         }
         self.registry.remove(name, incarnation).await
+    }
+
+    /// Makes a table, or leaves the one that is there.
+    pub(crate) async fn make_table(&self, table: &TableName) -> Result<(), EngineError> {
+        self.timed(self.store.create_table(table)).await
+    }
+
+    /// Drops a table with all its rows.
+    pub(crate) async fn drop_table(&self, table: &TableName) -> Result<(), EngineError> {
+        self.timed(self.store.drop_table(table)).await
     }
 
     async fn timed<T>(&self, call: impl Future<Output = Result<T, StoreError>>) -> Result<T, EngineError> {

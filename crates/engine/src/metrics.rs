@@ -37,6 +37,8 @@ pub struct Metrics {
     pub read_retries: IntCounter,
     /// Slices made, closed and dropped, by what.
     pub slice_changes: IntCounterVec,
+    /// Settings that the tuner's proposals changed, by namespace.
+    pub tunings: IntCounterVec,
     /// Suspicions of wide partitions, by namespace and what became of them.
     pub detections: IntCounterVec,
     /// Lookups of partitions that may be split, by outcome.
@@ -130,6 +132,7 @@ impl Metrics {
             reads_failed: by("anabranch_reads_failed_total", "Reads refused or failed", &["namespace", "reason"]),
             read_retries: register(&registry, retries.expect("names are constants")),
             slice_changes: by("anabranch_slice_changes_total", "Slices made, closed, dropped", &["change"]),
+            tunings: by("anabranch_tunings_total", "Proposals of the tuner that were applied", &["namespace"]),
             detections: by("anabranch_detections_total", "Suspicions of wide partitions", &["namespace", "outcome"]),
             split_routes: by("anabranch_split_routes_total", "Lookups of partitions that may be split", &["outcome"]),
             split_fallbacks: count("anabranch_split_fallbacks_total", "Reads of pieces that went back to the original"),

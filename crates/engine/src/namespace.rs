@@ -39,6 +39,12 @@ pub struct NamespaceRecord {
     pub splits: SplitUse,
     /// Set when the namespace is being deleted: nothing is written or read any more.
     pub deleting: bool,
+    /// Until when a namespace that is being deleted can still be restored; absent, it goes at once.
+    #[serde(default)]
+    pub drop_at: Option<Timestamp>,
+    /// The description of the workload that it was planned for, in TOML; empty where nobody gave one.
+    #[serde(default)]
+    pub workload: String,
 }
 
 /// Settings that come into force at a stated moment, when every server knows them.
@@ -51,7 +57,7 @@ pub struct NextConfig {
     pub config: NamespaceConfig,
 }
 
-/// How far back writes could reach under settings that are over.
+/// How far writes could reach under settings that are over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FormerReach {
@@ -59,6 +65,9 @@ pub struct FormerReach {
     pub until: Timestamp,
     /// Their accept limit and seal margin.
     pub reach: Duration,
+    /// Their drift limit.
+    #[serde(default)]
+    pub drift: Duration,
 }
 
 /// A window in which old events are accepted.
@@ -199,6 +208,8 @@ impl NamespaceRecord {
             backfills: Vec::new(),
             splits: SplitUse::new(created),
             deleting: false,
+            drop_at: None,
+            workload: String::new(),
         }
     }
 
@@ -222,10 +233,14 @@ impl NamespaceRecord {
     pub fn replace_config(&mut self, config: NamespaceConfig, at: Timestamp) {
         let reach = |config: &NamespaceConfig| config.accept_limit + config.seal_margin;
         let mut former = self.former.filter(|former| former.until > at);
-        if reach(&self.config) > reach(&config) {
+        if reach(&self.config) > reach(&config) || self.config.drift_limit > config.drift_limit {
             let until = at.saturating_add(self.config.seal_margin);
-            let before = former.unwrap_or(FormerReach { until, reach: Duration::ZERO });
-            former = Some(FormerReach { until: until.max(before.until), reach: reach(&self.config).max(before.reach) });
+            let before = former.unwrap_or(FormerReach { until, reach: Duration::ZERO, drift: Duration::ZERO });
+            former = Some(FormerReach {
+                until: until.max(before.until),
+                reach: reach(&self.config).max(before.reach),
+                drift: self.config.drift_limit.max(before.drift),
+            });
         }
         self.former = former;
         self.config = config;
@@ -257,6 +272,17 @@ impl NamespaceRecord {
             reach
         };
         self.sealed_until.max(now.saturating_sub(reach.unwrap_or_default()))
+    }
+
+    /// From here on no write can have reached anything yet, nor will before `notice` has passed (T1): settings of slices that begin
+    /// later may still change.
+    pub fn reachable_until(&self, now: Timestamp, notice: Duration, max_clock_skew: Duration) -> Timestamp {
+        let configs = [Some(&self.config), self.next.as_ref().map(|next| &next.config)];
+        let configs = || configs.iter().flatten();
+        let former = self.former.filter(|former| now < former.until.saturating_add(max_clock_skew));
+        let drift = configs().map(|config| config.drift_limit).chain(former.map(|former| former.drift)).max();
+        let deadline = configs().map(|config| config.write_slo.max).max();
+        now.saturating_add(drift.unwrap_or_default() + deadline.unwrap_or_default() + notice + max_clock_skew)
     }
 
     /// Opens sealed time again. Splits of the slices in it count only once they were compared with the original anew.

@@ -5,7 +5,9 @@ use std::time::Duration;
 use jiff::fmt::serde::unsigned_duration::friendly::compact;
 use serde::{Deserialize, Serialize};
 
-use crate::{PartitionSettings, SplitSettings, TimeSeriesId, Timestamp, slice::SLICE_GRAIN_SECONDS, time::describe};
+use crate::{
+    PartitionSettings, SplitSettings, TimeSeriesId, Timestamp, TunerMode, slice::SLICE_GRAIN_SECONDS, time::describe,
+};
 
 /// The most slices, and so tables, that a namespace may have.
 pub const MAX_SLICES: usize = 400;
@@ -50,6 +52,9 @@ pub struct NamespaceConfig {
     pub write_limits: WriteLimits,
     /// How wide partitions are split.
     pub split: SplitSettings,
+    /// What the slice tuner may do.
+    #[serde(default)]
+    pub tuner: TunerMode,
     /// Series that are refused.
     pub block_list: Vec<BlockedSeries>,
 }
@@ -145,6 +150,7 @@ impl Default for NamespaceConfig {
                 max_id_bytes: 256,
             },
             split: SplitSettings::default(),
+            tuner: TunerMode::default(),
             block_list: Vec::new(),
         }
     }

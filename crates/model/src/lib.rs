@@ -11,6 +11,7 @@
 //! | [`key`] | the order-preserving row key of stores that are ordered maps |
 //! | [`token`] | the sealed, stateless page token |
 //! | [`split`](mod@split) | [`SplitSettings`] and the [`ReadMode`]s |
+//! | [`tuner`] | what the slice tuner of a namespace may do |
 //! | [`config`] | a namespace's configuration and the rules it must obey |
 
 pub mod config;
@@ -22,6 +23,7 @@ pub mod slice;
 pub mod split;
 pub mod time;
 pub mod token;
+pub mod tuner;
 
 pub use config::{BlockedSeries, ConfigProblem, NamespaceConfig, PageLimits, Slo, WriteLimits};
 pub use event::{Event, Item, Order, Position, Record, Row, RowKey};
@@ -32,3 +34,4 @@ pub use slice::{EventBucket, PartitionSettings, Slice, SliceError, SliceMap, Sli
 pub use split::{Packing, ReadMode, SplitSettings, SplitStrategy};
 pub use time::{Interval, TimeError, Timestamp};
 pub use token::{PageToken, Progress, TokenError, TokenKey};
+pub use tuner::TunerMode;

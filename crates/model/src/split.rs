@@ -82,6 +82,8 @@ macro_rules! words {
     };
 }
 
+pub(crate) use words;
+
 /// How rows are divided among pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -91,6 +91,7 @@ impl From<EngineError> for Failure {
             | EngineError::Slice(_)
             | EngineError::Contended { .. }
             | EngineError::SplitBusy { .. }
+            | EngineError::NothingProposed { .. }
             | EngineError::NotServing { .. }
             | EngineError::NotThere { .. }
             | EngineError::Store(_) => {}
@@ -134,6 +135,7 @@ fn reason(error: &EngineError, kind: ErrorKind) -> &'static str {
         EngineError::Slice(_) => "NO_SLICE",
         EngineError::Contended { .. } => "CONTENDED",
         EngineError::SplitBusy { .. } => "SPLIT_BUSY",
+        EngineError::NothingProposed { .. } => "NOTHING_PROPOSED",
         EngineError::NotServing { .. } => "NOT_SERVING",
         EngineError::NotThere { .. } => "NOT_BUILT",
         EngineError::Store(_) => match kind {
@@ -182,6 +184,7 @@ mod tests {
             EngineError::Slice(SliceError::TooMany { slices: 400 }),
             EngineError::Contended { name },
             EngineError::SplitBusy { reason: reason.clone() },
+            EngineError::NothingProposed { namespace: NamespaceName::new("plays").unwrap() },
             EngineError::NotServing { reason: reason.clone() },
             EngineError::Store(StoreError::Unavailable { reason: reason.clone() }),
             EngineError::Store(StoreError::Refused { reason: reason.clone() }),

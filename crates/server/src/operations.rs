@@ -2,6 +2,7 @@
 
 mod observe;
 mod splits;
+mod tuning;
 mod warnings;
 
 use std::{
@@ -29,6 +30,7 @@ use crate::{
         namespaces::{backfill_message, backfill_request, namespace_message},
         reads::{FoundPage, read_request},
         searches::{search_request, search_response},
+        timestamp,
     },
     failure::Failure,
     limits::Permit,
@@ -161,7 +163,7 @@ impl Operations {
         let patch = ConfigPatch::new(message.config.unwrap_or_default(), &[])?;
         let mut config = NamespaceConfig::default();
         patch.apply(&mut config, self.engine.now());
-        let record = self.engine.create_namespace(name.clone(), config).await?;
+        let record = self.engine.create_planned_namespace(name.clone(), config, message.workload).await?;
         Ok(self.shown(name.into(), &record))
     }
 
@@ -187,8 +189,15 @@ impl Operations {
         &self,
         message: v1::DeleteNamespaceRequest,
     ) -> Answer<v1::DeleteNamespaceResponse> {
-        self.engine.delete_namespace(&message.name, &message.confirm).await?;
-        Ok(v1::DeleteNamespaceResponse {})
+        let grace = message.grace.map(Duration::try_from).transpose();
+        let grace = grace.map_err(|error| EngineError::invalid("grace", error.to_string()))?;
+        let drop_at = self.engine.delete_namespace(&message.name, &message.confirm, grace).await?;
+        Ok(v1::DeleteNamespaceResponse { drop_time: timestamp(drop_at) })
+    }
+
+    pub(crate) async fn restore_namespace(&self, message: v1::RestoreNamespaceRequest) -> Answer<v1::Namespace> {
+        let record = self.engine.restore_namespace(&message.name).await?;
+        Ok(self.shown(message.name, &record))
     }
 
     pub(crate) async fn open_backfill(&self, message: v1::OpenBackfillRequest) -> Answer<v1::Backfill> {

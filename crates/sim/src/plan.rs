@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anabranch_engine::{EngineOptions, SplitOptions};
+use anabranch_engine::{EngineOptions, SplitOptions, TuningOptions};
 use anabranch_model::{
     NamespaceConfig, NamespaceName, Packing, PageLimits, Slo, SplitSettings, SplitStrategy, TimeSeriesId, Timestamp,
     WriteLimits,
@@ -189,6 +189,9 @@ fn draw_options(dice: &Dice) -> EngineOptions {
         max_fan_out: dice.pick(&[1, 2, 8, 64]),
         splits: draw_split_options(dice),
         bus_capacity: 0, // there is one for all servers
+        orphans_after: Duration::ZERO,
+        delete_grace: Duration::ZERO,
+        tuning: TuningOptions::off(),
     }
 }
 

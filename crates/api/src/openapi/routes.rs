@@ -51,6 +51,7 @@ pub(super) const ROUTES: &[Route] = &[
     rpc(Get, "/v1/namespaces/{namespace}", "NamespaceService/GetNamespace", NAME),
     rpc(Patch, "/v1/namespaces/{namespace}", "NamespaceService/UpdateNamespace", NAME),
     rpc(Delete, "/v1/namespaces/{namespace}", "NamespaceService/DeleteNamespace", NAME),
+    rpc(Post, "/v1/namespaces/{namespace}:restore", "NamespaceService/RestoreNamespace", NAME),
     rpc(Get, "/v1/namespaces/{namespace}/backfills", "NamespaceService/ListBackfills", NAMESPACE),
     rpc(Post, "/v1/namespaces/{namespace}/backfills", "NamespaceService/OpenBackfill", NAMESPACE),
     rpc(
@@ -78,6 +79,17 @@ pub(super) const ROUTES: &[Route] = &[
     rpc(Post, "/v1/namespaces/{namespace}/splits:verify", "SplitService/VerifySplit", NAMESPACE),
     rpc(Get, "/v1/namespaces/{namespace}/splits:differences", "SplitService/ListSplitDifferences", NAMESPACE),
     rpc(Post, "/v1/namespaces/{namespace}/splits:setReadMode", "SplitService/SetReadMode", NAMESPACE),
+    rpc(Get, "/v1/namespaces/{namespace}/slices", "TuningService/ListSlices", NAMESPACE),
+    rpc(
+        Get,
+        "/v1/namespaces/{namespace}/slices/{timeSlice}",
+        "TuningService/GetSlice",
+        &[("namespace", "namespace"), ("timeSlice", "time_slice")],
+    ),
+    rpc(Get, "/v1/namespaces/{namespace}/tuning", "TuningService/ListTuningDecisions", NAMESPACE),
+    rpc(Post, "/v1/namespaces/{namespace}/tuning:propose", "TuningService/ProposeTuning", NAMESPACE),
+    rpc(Post, "/v1/namespaces/{namespace}/tuning:apply", "TuningService/ApplyTuning", NAMESPACE),
+    rpc(Post, "/v1/namespaces/{namespace}/tuning:reject", "TuningService/RejectTuning", NAMESPACE),
     rpc(Get, "/v1/tasks", "SplitService/ListTasks", &[]),
     rpc(Get, "/v1/overview", "ObserveService/GetOverview", &[]),
     rpc(

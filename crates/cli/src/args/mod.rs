@@ -1,6 +1,7 @@
 //! The command line: what may be typed, and its help. What commands do is in `commands`.
 
 mod backfill;
+mod block;
 mod bus;
 mod import;
 mod local;
@@ -8,9 +9,12 @@ mod namespace;
 mod observe;
 mod plan;
 mod read;
+mod retention;
 mod serve;
 mod settings;
+mod slice;
 mod split;
+mod tune;
 mod write;
 
 use std::{path::PathBuf, time::Duration};
@@ -18,6 +22,7 @@ use std::{path::PathBuf, time::Duration};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use backfill::{BackfillCommand, OpenArgs};
+pub(crate) use block::{AddArgs, BlockCommand};
 pub(crate) use bus::{BusCommand, BusTailArgs};
 pub(crate) use import::{FileFormat, ImportArgs};
 pub(crate) use local::{CompletionsArgs, ConfigArgs, DoctorArgs};
@@ -25,9 +30,12 @@ pub(crate) use namespace::{DeleteArgs, NamespaceCommand, UpdateArgs};
 pub(crate) use observe::{HeatMapArgs, Measure, OverviewArgs, SeriesArgs};
 pub(crate) use plan::PlanArgs;
 pub(crate) use read::ReadArgs;
+pub(crate) use retention::RetentionArgs;
 pub(crate) use serve::{ServeArgs, ServerFlags, WorkerArgs};
-pub(crate) use settings::{BlockArgs, SettingArgs};
+pub(crate) use settings::SettingArgs;
+pub(crate) use slice::SliceCommand;
 pub(crate) use split::{ListArgs, ModeArgs, ShowArgs, SplitCommand, WhichArgs};
+pub(crate) use tune::TuneCommand;
 pub(crate) use write::{BatchArgs, FlagItem, ValueSource, WriteArgs};
 
 use crate::times;
@@ -135,6 +143,11 @@ pub(crate) enum Command {
     /// Open, close and list windows for old events
     #[command(subcommand)]
     Backfill(BackfillCommand),
+    /// Refuse writes, reads or both of single series
+    #[command(subcommand)]
+    Block(BlockCommand),
+    /// Show or change how long events are kept, and say beforehand what that does
+    Retention(RetentionArgs),
     /// Show, request, retry, give up and verify splits; set how far reads trust them
     #[command(subcommand)]
     Split(SplitCommand),
@@ -148,6 +161,12 @@ pub(crate) enum Command {
     /// Show where ids are read and written most
     #[command(name = "heatmap")]
     HeatMap(HeatMapArgs),
+    /// Show slices, and how big their partitions are
+    #[command(subcommand)]
+    Slice(SliceCommand),
+    /// Show what the slice tuner decided; propose, apply and reject other settings for slices to come
+    #[command(subcommand)]
+    Tune(TuneCommand),
     /// Show what the background tasks of a server do
     #[command(after_help = TASKS_EXAMPLES)]
     Tasks,

@@ -1,10 +1,11 @@
 //! `anabranch namespace`.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand};
 
-use super::settings::{BlockArgs, SettingArgs};
+use super::settings::SettingArgs;
+use crate::times::parse_duration;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -13,14 +14,14 @@ Examples:
   anabranch namespace create plays --plan plan.toml
   anabranch namespace show plays
   anabranch namespace update plays --accept-limit 48h
-  anabranch namespace delete plays";
+  anabranch namespace delete plays
+  anabranch namespace restore plays";
 
 const UPDATE_EXAMPLES: &str = "\
 Examples:
   anabranch namespace update plays --accept-limit 48h
   anabranch namespace update plays --clear delete-after --clear close-after
-  anabranch namespace update plays --block profile:123 --block-reason \"runaway client\"
-  anabranch namespace update plays --unblock profile:123
+  anabranch namespace update plays --tuner apply
 
 What decides which events are accepted, and where they go, comes into force a moment later, everywhere at once.";
 
@@ -42,6 +43,11 @@ pub(crate) enum NamespaceCommand {
     Update(Box<UpdateArgs>),
     /// Delete a namespace and everything in it
     Delete(DeleteArgs),
+    /// Bring back a deleted namespace, as long as its grace isn't over
+    Restore {
+        /// Which one
+        name: String,
+    },
 }
 
 /// Create a namespace
@@ -65,8 +71,6 @@ pub(crate) struct UpdateArgs {
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) settings: SettingArgs,
-    #[command(flatten)]
-    pub(crate) block: BlockArgs,
     /// Set a setting back to its default (may be repeated): `delete-after`, `page-limits`, `block-list`
     #[arg(long, value_name = "SETTING")]
     pub(crate) clear: Vec<String>,
@@ -77,6 +81,9 @@ pub(crate) struct UpdateArgs {
 pub(crate) struct DeleteArgs {
     /// Which one
     pub(crate) name: String,
+    /// How long it can be restored, and everything in it is kept; 0s: not at all [default: the server's, 1d]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub(crate) grace: Option<Duration>,
     /// Don't ask: needed where there is no terminal to ask on
     #[arg(long)]
     pub(crate) yes: bool,

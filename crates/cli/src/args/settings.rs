@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use anabranch_api::{
-    v1::{NamespaceConfig, PageLimits, Slo, SplitSettings, WriteLimits, split_settings},
+    v1::{NamespaceConfig, PageLimits, Slo, SplitSettings, WriteLimits, namespace_config, split_settings},
     wkt,
 };
-use anabranch_model::{Packing, SplitStrategy};
+use anabranch_model::{Packing, SplitStrategy, TunerMode};
 use anabranch_provision::Settings;
 use clap::Args;
 
@@ -118,35 +118,14 @@ pub(crate) struct SettingArgs {
     /// Whether splits that turn out slower than the original are set aside [default: true]
     #[arg(long, value_name = "BOOL", hide_possible_values = true)]
     split_must_pay: Option<bool>,
+    /// What the slice tuner may do: nothing (`off`), `propose`, or `apply` what it proposes [default: propose]
+    #[arg(long, value_name = "MODE")]
+    tuner: Option<TunerMode>,
 }
 
 /// For clap: the size of a block.
 fn parse_block_bytes(text: &str) -> Result<u32, String> {
     u32::try_from(parse_bytes(text)?).map_err(|_| format!("`{text}` is too much for a block"))
-}
-
-/// Series that are refused.
-#[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Block list")]
-pub(crate) struct BlockArgs {
-    /// Refuse reads and writes of a series (may be repeated)
-    #[arg(long, value_name = "SERIES")]
-    pub(crate) block: Vec<String>,
-    /// Refuse reads of a series (may be repeated)
-    #[arg(long, value_name = "SERIES")]
-    pub(crate) block_reads: Vec<String>,
-    /// Refuse writes of a series (may be repeated)
-    #[arg(long, value_name = "SERIES")]
-    pub(crate) block_writes: Vec<String>,
-    /// Why, for whoever meets the refusal
-    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
-    pub(crate) block_reason: String,
-    /// How long to refuse [default: until unblocked]
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
-    pub(crate) block_for: Option<Duration>,
-    /// Take a series off the block list (may be repeated)
-    #[arg(long, value_name = "SERIES")]
-    pub(crate) unblock: Vec<String>,
 }
 
 impl SettingArgs {
@@ -217,6 +196,7 @@ impl SettingArgs {
                 must_pay: self.split_must_pay,
             }),
             block_list: Vec::new(),
+            tuner: self.tuner.map(|mode| tuner_message(mode).into()),
         })
     }
 }
@@ -225,6 +205,14 @@ fn strategy_message(strategy: SplitStrategy) -> split_settings::Strategy {
     match strategy {
         SplitStrategy::TimeRange => split_settings::Strategy::TimeRange,
         SplitStrategy::EventBucket => split_settings::Strategy::EventBucket,
+    }
+}
+
+fn tuner_message(mode: TunerMode) -> namespace_config::TunerMode {
+    match mode {
+        TunerMode::Off => namespace_config::TunerMode::Off,
+        TunerMode::Propose => namespace_config::TunerMode::Propose,
+        TunerMode::Apply => namespace_config::TunerMode::Apply,
     }
 }
 
@@ -289,6 +277,7 @@ mod tests {
             ("split_promote_comparisons", config.split.promote_comparisons.to_string()),
             ("split_promote_over", show_duration(config.split.promote_over)),
             ("split_must_pay", config.split.must_pay.to_string()),
+            ("tuner", config.tuner.to_string()),
         ];
         let command = SettingArgs::augment_args(clap::Command::new("settings"));
         assert_eq!(command.get_arguments().count(), defaults.len());

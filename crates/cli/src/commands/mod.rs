@@ -1,6 +1,7 @@
 //! What commands do: each takes its arguments and a session, and prints its answer.
 
 mod backfill;
+mod block;
 mod bus;
 mod completions;
 mod config;
@@ -12,10 +13,13 @@ mod namespace_show;
 mod overview;
 mod plan;
 mod read;
+mod retention;
 mod series;
 mod serve;
+mod slice;
 mod split;
 mod tasks;
+mod tune;
 mod worker;
 mod write;
 
@@ -38,11 +42,15 @@ pub(crate) async fn run(session: &Session, command: Command) -> Outcome {
         Command::Read(args) => Box::pin(read::run(session, &args)).await,
         Command::Import(args) => Box::pin(import::run(session, &args)).await,
         Command::Backfill(command) => Box::pin(backfill::run(session, command)).await,
+        Command::Block(command) => Box::pin(block::run(session, command)).await,
+        Command::Retention(args) => Box::pin(retention::run(session, &args)).await,
         Command::Split(command) => Box::pin(split::run(session, command)).await,
         Command::Bus(BusCommand::Tail(args)) => Box::pin(bus::tail(session, &args)).await,
         Command::Overview(args) => overview::run(session, &args).await,
         Command::Series(args) => Box::pin(series::run(session, &args)).await,
         Command::HeatMap(args) => heatmap::run(session, &args).await,
+        Command::Slice(command) => Box::pin(slice::run(session, command)).await,
+        Command::Tune(command) => Box::pin(tune::run(session, command)).await,
         Command::Tasks => tasks::run(session).await,
         Command::Worker(args) => Box::pin(worker::run(session, &args)).await,
         Command::Doctor(args) => doctor::run(session, &args),

@@ -7,8 +7,8 @@ use std::{
 
 use anabranch_api::{
     v1::{
-        BlockedSeries, CreateNamespaceRequest, DeleteNamespaceRequest, GetNamespaceRequest, ListNamespacesRequest,
-        Namespace, NamespaceConfig, UpdateNamespaceRequest,
+        CreateNamespaceRequest, DeleteNamespaceRequest, GetNamespaceRequest, ListNamespacesRequest, Namespace,
+        NamespaceConfig, RestoreNamespaceRequest, UpdateNamespaceRequest,
     },
     wkt,
 };
@@ -17,12 +17,12 @@ use anabranch_provision::DEFAULT_SEED;
 
 use super::namespace_show;
 use crate::{
-    args::{BlockArgs, DeleteArgs, NamespaceCommand, SettingArgs, UpdateArgs},
+    args::{DeleteArgs, NamespaceCommand, SettingArgs, UpdateArgs},
     failure::{Failure, Outcome},
     output::{Format, Out, table::Table, text::escaped},
     planning::{self, Document},
     session::Session,
-    times::{show_time, show_wire_duration, to_wire},
+    times::{show_time, show_wire_duration},
 };
 
 pub(crate) async fn run(session: &Session, command: NamespaceCommand) -> Outcome {
@@ -32,8 +32,10 @@ pub(crate) async fn run(session: &Session, command: NamespaceCommand) -> Outcome
     let client = session.connect().await?;
     match command {
         NamespaceCommand::Create(args) => {
-            let config = Some(to_config(&with_plan(args.settings, args.plan.as_deref())?)?);
-            let namespace = client.create_namespace(CreateNamespaceRequest { name: args.name, config }).await?;
+            let (settings, workload) = with_plan(args.settings, args.plan.as_deref())?;
+            let config = Some(to_config(&settings)?);
+            let request = CreateNamespaceRequest { name: args.name, config, workload };
+            let namespace = client.create_namespace(request).await?;
             print_done(session, "created", &namespace)
         }
         NamespaceCommand::List => list(session, &client).await,
@@ -42,17 +44,34 @@ pub(crate) async fn run(session: &Session, command: NamespaceCommand) -> Outcome
             namespace_show::print(session, &namespace)
         }
         NamespaceCommand::Update(args) => update(session, &client, *args).await,
-        NamespaceCommand::Delete(args) => {
-            let request = DeleteNamespaceRequest { name: args.name.clone(), confirm: args.name.clone() };
-            client.delete_namespace(request).await?;
-            let mut out = Out::new();
-            match session.format {
-                Format::Table => out.line(format!("deleted the namespace `{}`", escaped(&args.name)))?,
-                Format::Json | Format::Jsonl => out.json_line(&serde_json::json!({"deleted": args.name}))?,
-            }
-            Ok(out.flush()?)
+        NamespaceCommand::Delete(args) => delete(session, &client, &args).await,
+        NamespaceCommand::Restore { name } => {
+            let namespace = client.restore_namespace(RestoreNamespaceRequest { name }).await?;
+            print_done(session, "restored", &namespace)
         }
     }
+}
+
+async fn delete(session: &Session, client: &Client, args: &DeleteArgs) -> Outcome {
+    let grace = args.grace.map(wkt::Duration::try_from).transpose();
+    let grace = grace.map_err(|error| Failure::usage(error.to_string()))?;
+    let request = DeleteNamespaceRequest { name: args.name.clone(), confirm: args.name.clone(), grace };
+    let answer = client.delete_namespace(request).await?;
+    let mut out = Out::new();
+    match session.format {
+        Format::Table => {
+            let name = escaped(&args.name);
+            out.line(format!("deleted the namespace `{name}`"))?;
+            if args.grace != Some(std::time::Duration::ZERO) {
+                let until = show_time(answer.drop_time.as_ref());
+                out.line(format!("until {until}, `anabranch namespace restore {name}` brings it back"))?;
+            }
+        }
+        Format::Json | Format::Jsonl => {
+            out.json_line(&serde_json::json!({"deleted": args.name, "dropTime": answer.drop_time}))?;
+        }
+    }
+    Ok(out.flush()?)
 }
 
 async fn list(session: &Session, client: &Client) -> Outcome {
@@ -85,16 +104,8 @@ async fn list(session: &Session, client: &Client) -> Outcome {
 }
 
 async fn update(session: &Session, client: &Client, args: UpdateArgs) -> Outcome {
-    let mut config = to_config(&args.settings)?;
-    let mut clear: Vec<String> = args.clear.iter().map(|setting| camel_case(setting)).collect();
-    if args.block.changes() {
-        let namespace = client.get_namespace(GetNamespaceRequest { name: args.name.clone() }).await?;
-        let latest = namespace.next_config.or(namespace.config).unwrap_or_default();
-        config.block_list = args.block.applied_to(latest.block_list, session);
-        if config.block_list.is_empty() {
-            clear.push("blockList".to_owned());
-        }
-    }
+    let config = to_config(&args.settings)?;
+    let clear: Vec<String> = args.clear.iter().map(|setting| camel_case(setting)).collect();
     if config == NamespaceConfig::default() && clear.is_empty() {
         return Err(Failure::usage("nothing to change: give a setting, or --clear")
             .hint("see `anabranch namespace update --help`"));
@@ -104,14 +115,20 @@ async fn update(session: &Session, client: &Client, args: UpdateArgs) -> Outcome
     print_done(session, "updated", &namespace)
 }
 
-/// The settings of a plan, below the flags that were given. A description is planned for first.
-fn with_plan(settings: SettingArgs, file: Option<&Path>) -> Outcome<SettingArgs> {
-    let Some(file) = file else { return Ok(settings) };
-    let planned = match planning::read_document(file)? {
-        Document::Plan { settings, .. } => settings,
-        Document::Description(description) => planning::plan(&description.to_workload()?, DEFAULT_SEED)?.settings,
+/// The settings of a plan, below the flags that were given, and the description that it was made from. A description is
+/// planned for first.
+fn with_plan(settings: SettingArgs, file: Option<&Path>) -> Outcome<(SettingArgs, String)> {
+    let Some(file) = file else { return Ok((settings, String::new())) };
+    let (workload, planned) = match planning::read_document(file)? {
+        Document::Plan { description, settings } => (description.to_workload()?, settings),
+        Document::Description(description) => {
+            let workload = description.to_workload()?;
+            let planned = planning::plan(&workload, DEFAULT_SEED)?.settings;
+            (workload, planned)
+        }
     };
-    Ok(settings.or_planned(&planned))
+    let described = toml::to_string(&workload).map_err(|error| Failure::other(format!("can't be TOML: {error}")))?;
+    Ok((settings.or_planned(&planned), described))
 }
 
 fn to_config(settings: &SettingArgs) -> Outcome<NamespaceConfig> {
@@ -135,34 +152,6 @@ fn camel_case(setting: &str) -> String {
     name
 }
 
-impl BlockArgs {
-    fn changes(&self) -> bool {
-        [&self.block, &self.block_reads, &self.block_writes, &self.unblock].iter().any(|list| !list.is_empty())
-    }
-
-    /// The list after these changes.
-    fn applied_to(&self, mut list: Vec<BlockedSeries>, session: &Session) -> Vec<BlockedSeries> {
-        list.retain(|blocked| !self.unblock.contains(&blocked.time_series_id));
-        let expires = self.block_for.map(|length| to_wire(session.now().saturating_add(length)));
-        let blocks = [(&self.block, true, true), (&self.block_reads, true, false), (&self.block_writes, false, true)];
-        for (names, reads, writes) in blocks {
-            for name in names {
-                let found = list.iter().position(|blocked| blocked.time_series_id == *name);
-                let before = found.map(|index| list.remove(index));
-                list.push(BlockedSeries {
-                    time_series_id: name.clone(),
-                    reads: reads || before.as_ref().is_some_and(|blocked| blocked.reads),
-                    writes: writes || before.as_ref().is_some_and(|blocked| blocked.writes),
-                    reason: self.block_reason.clone(),
-                    since: None::<wkt::Timestamp>,
-                    expires,
-                });
-            }
-        }
-        list
-    }
-}
-
 fn print_done(session: &Session, verb: &str, namespace: &Namespace) -> Outcome {
     let mut out = Out::new();
     match session.format {
@@ -183,15 +172,19 @@ fn confirm(args: &DeleteArgs) -> Outcome {
     if args.yes {
         return Ok(());
     }
+    ask(&format!("This deletes `{}` and every event in it.", escaped(&args.name)), &args.name)
+}
+
+/// Goes on only when the name is typed.
+pub(super) fn ask(what: &str, name: &str) -> Outcome {
     if !stdin().is_terminal() {
-        let message = format!("deleting `{}` needs --yes where there is no terminal to ask on", args.name);
-        return Err(Failure::usage(message));
+        return Err(Failure::usage(format!("{what} That needs --yes where there is no terminal to ask on")));
     }
-    eprint!("This deletes `{}` and every event in it. Type the name to go on: ", escaped(&args.name));
+    eprint!("{what} Type the name to go on: ");
     let mut answer = String::new();
     let read = stderr().flush().and_then(|()| stdin().lock().read_line(&mut answer));
     read.map_err(|error| Failure::other(format!("can't read from the terminal: {error}")))?;
-    if answer.trim() == args.name { Ok(()) } else { Err(Failure::other("that is not the name; nothing was deleted")) }
+    if answer.trim() == name { Ok(()) } else { Err(Failure::other("that is not the name; nothing was changed")) }
 }
 
 #[cfg(test)]

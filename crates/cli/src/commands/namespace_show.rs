@@ -1,8 +1,8 @@
 //! `anabranch namespace show`: one namespace for people.
 
-use anabranch_api::v1::{Namespace, NamespaceConfig};
+use anabranch_api::v1::{Namespace, NamespaceConfig, namespace_config::TunerMode};
 
-use super::{backfill, split};
+use super::{backfill, block, split};
 use crate::{
     failure::Outcome,
     output::{Format, Out, table::Table, text::escaped},
@@ -29,7 +29,13 @@ fn print_tables(session: &Session, namespace: &Namespace, out: &mut Out) -> Outc
     let config = namespace.config.clone().unwrap_or_default();
     if !config.block_list.is_empty() {
         out.line("\nBlocked series")?;
-        out.text(&blocked(&config).take_text(colors))?;
+        out.text(&block::table(&config.block_list).indented(2).take_text(colors))?;
+    }
+    if !namespace.workload.is_empty() {
+        out.line("\nPlanned for")?;
+        for line in namespace.workload.lines() {
+            out.line(format!("  {}", escaped(line)).trim_end())?;
+        }
     }
     print_use(session, namespace, out)?;
     out.line(format!("\nSlices ({})", namespace.slices.len()))?;
@@ -123,30 +129,21 @@ fn setting_rows(config: &NamespaceConfig) -> Vec<(&'static str, String)> {
         ("split.promote_comparisons", count(split.promote_comparisons)),
         ("split.promote_over", show_wire_duration(split.promote_over.as_ref())),
         ("split.must_pay", whether(split.must_pay)),
+        ("tuner", config.tuner.map_or_else(dash, |_| tuner_name(config.tuner()).to_owned())),
     ]
+}
+
+fn tuner_name(mode: TunerMode) -> &'static str {
+    match mode {
+        TunerMode::Off => "off",
+        TunerMode::Propose => "propose",
+        TunerMode::Apply => "apply",
+        TunerMode::Unspecified => "-",
+    }
 }
 
 fn dash() -> String {
     "-".to_owned()
-}
-
-fn blocked(config: &NamespaceConfig) -> Table {
-    let mut table = Table::new(&["series", "refused", "since", "expires", "reason"]).indented(2);
-    for blocked in &config.block_list {
-        let refused = match (blocked.reads, blocked.writes) {
-            (true, true) => "reads, writes",
-            (true, false) => "reads",
-            (false, _) => "writes",
-        };
-        table.row(vec![
-            escaped(&blocked.time_series_id),
-            refused.to_owned(),
-            show_time(blocked.since.as_ref()),
-            show_time(blocked.expires.as_ref()),
-            escaped(&blocked.reason),
-        ]);
-    }
-    table
 }
 
 fn slices(namespace: &Namespace) -> Table {

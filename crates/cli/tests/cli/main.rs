@@ -9,6 +9,7 @@ mod namespaces;
 mod plans;
 mod reads;
 mod servers;
+mod slices;
 mod split_kills;
 mod splits;
 mod writes;

@@ -41,7 +41,15 @@ fn a_namespace_lives_and_ends() {
     assert_eq!(namespace["config"]["secondsPerBucket"], 21_600);
 
     assert!(server.run(&["namespace", "delete", "plays"]).fails(2).contains("--yes"));
-    assert_eq!(server.run(&["namespace", "delete", "plays", "--yes"]).ok(), "deleted the namespace `plays`\n");
+    let deleted = server.run(&["namespace", "delete", "plays", "--yes"]).ok();
+    assert!(deleted.starts_with("deleted the namespace `plays`\nuntil 2"), "{deleted}");
+    assert!(deleted.contains("`anabranch namespace restore plays` brings it back"), "{deleted}");
+    server.run(&["namespace", "show", "plays"]).fails(3);
+    assert_eq!(server.run(&["namespace", "restore", "plays"]).ok(), "restored the namespace `plays`\n");
+    server.run(&["namespace", "show", "plays"]).ok();
+    let args = ["namespace", "delete", "plays", "--yes", "--grace", "0s"];
+    assert_eq!(server.run(&args).ok(), "deleted the namespace `plays`\n");
+    server.run(&["namespace", "restore", "plays"]).fails(3);
     assert!(server.run(&["namespace", "show", "plays"]).fails(3).contains("there is no namespace `plays`"));
 }
 
@@ -68,12 +76,42 @@ fn a_blocked_series_is_refused_until_it_is_unblocked() {
     let server = place.serve().with_namespace("plays");
     let write = ["write", "plays", "--series", "s", "--item", "a=1"];
     server.run(&write).ok();
-    server.run(&["namespace", "update", "plays", "--block-writes", "s", "--block-reason", "runaway client"]).ok();
-    assert!(server.run(&write).fails(4).contains("runaway client"));
+    assert_eq!(server.run(&["block", "list", "plays"]).ok(), "no series is blocked\n");
+    server.run(&["block", "add", "plays", "s", "--writes", "--reason", "runaway client", "--for", "2h"]).ok();
+    let refused = server.run(&write).fails(4);
+    assert!(refused.contains("blocked for writes since 2") && refused.contains("runaway client"), "{refused}");
     server.run(&["read", "plays", "s"]).ok();
-    assert!(server.run(&["namespace", "show", "plays"]).ok().contains("runaway client"));
-    server.run(&["namespace", "update", "plays", "--unblock", "s"]).ok();
+    for shown in [&["namespace", "show", "plays"], &["block", "list", "plays"]] {
+        assert!(server.run(shown).ok().contains("runaway client"));
+    }
+    server.run(&["block", "add", "plays", "s"]).ok();
+    assert!(server.run(&["read", "plays", "s"]).fails(4).contains("is blocked since 2"));
+    assert!(server.run(&["block", "remove", "plays", "s", "t"]).fails(3).contains("`t` isn't blocked"));
+    assert_eq!(server.run(&["block", "remove", "plays", "s"]).ok(), "no series is blocked\n");
     server.run(&write).ok();
+}
+
+#[test]
+fn a_change_of_retention_says_beforehand_what_it_does() {
+    let place = Place::new();
+    let server = place.serve().with_namespace("plays");
+    place.file("old.csv", "time,series,event_id,a\n2020-03-28T00:00:00Z,s,e-1,1\n");
+    server.run(&["import", "plays", "--file", "old.csv"]).ok();
+    let kept = server.run(&["retention", "plays"]).ok();
+    assert!(kept.contains("keeps slices for ever") && kept.contains("0 of 3 slices go at once"), "{kept}");
+    let dry = server.run(&["retention", "plays", "--delete-after", "365d", "--dry-run"]).ok();
+    assert!(dry.contains("now for ever, then 365d") && dry.contains("1 of 3 slices go at once"), "{dry}");
+    assert!(dry.contains("data_20200326") && dry.contains("dropped, with all its events"), "{dry}");
+    assert!(server.run(&["read", "plays", "s"]).ok().contains("e-1"), "a dry run changes nothing");
+    assert!(server.run(&["retention", "plays", "--delete-after", "365d"]).fails(2).contains("--yes"));
+    server.run(&["retention", "plays", "--delete-after", "365d", "--yes"]).ok();
+    let env = anabranch_runtime::Env::system();
+    let begun = env.monotonic();
+    while server.run(&["slice", "list", "plays"]).ok().contains("data_20200326") {
+        assert!(env.monotonic() - begun < std::time::Duration::from_secs(60), "never dropped");
+    }
+    server.run(&["retention", "plays", "--forever"]).ok();
+    assert!(server.run(&["retention", "plays"]).ok().contains("keeps slices for ever"));
 }
 
 #[test]

@@ -60,6 +60,12 @@ fn a_plan_becomes_a_namespace() {
     assert_eq!(described["split"], planned["split"]);
     let again = server.run(&["plan", "plan.toml", "--output", "toml"]).ok();
     assert_eq!(again, plan, "a plan is a description, too");
+    let show = |name: &str| server.run(&["namespace", "show", name]).ok();
+    for name in ["planned", "described"] {
+        assert!(show(name).contains("\nPlanned for\n  event_bytes = 500\n"), "{}", show(name));
+    }
+    server.run(&["namespace", "create", "plain"]).ok();
+    assert!(!show("plain").contains("Planned for"));
     let shown = server.run(&["namespace", "create", "broken", "--plan", "none.toml"]).fails(3);
     assert!(plain(&shown, &server).contains("none.toml"), "{shown}");
 }

@@ -27,6 +27,7 @@ use bytes::Bytes;
 
 pub use condition::Query;
 pub(crate) use groups::Group;
+pub(crate) use request::Plan;
 pub(crate) use shape::Shapes;
 
 use crate::{EngineError, engine::Engine};

@@ -31,7 +31,10 @@ const LEAST_ROWS: usize = 16;
 const LEAST_BYTES: usize = 64 << 10;
 
 pub(crate) async fn read_page(engine: &Engine, request: &ReadRequest) -> Result<Page, EngineError> {
-    fill(engine, &Plan::check(engine, request)?).await
+    let plan = Plan::check(engine, request)?;
+    let page = fill(engine, &plan).await?;
+    engine.tuning.reads.note(&plan, page.next.as_ref(), engine.env.now());
+    Ok(page)
 }
 
 /// Reads one page of what a plan has left.

@@ -29,8 +29,11 @@ pub(crate) fn run<F: Future<Output = ()>>(test: impl FnOnce(World) -> F) {
 
 impl World {
     pub(crate) async fn on(env: Env, store: Arc<MemoryStore>) -> World {
-        let engine =
-            Engine::start(store.clone() as Arc<dyn Store>, env.node(0), EngineOptions::default()).await.unwrap();
+        World::with(env, store, EngineOptions::default()).await
+    }
+
+    pub(crate) async fn with(env: Env, store: Arc<MemoryStore>, options: EngineOptions) -> World {
+        let engine = Engine::start(store.clone() as Arc<dyn Store>, env.node(0), options).await.unwrap();
         World { env, store, engine }
     }
 

@@ -1,10 +1,13 @@
 //! The engine on real stores: what it promises of writes, reads and namespaces.
 #![allow(clippy::unwrap_used)]
 
+mod drops;
 mod fixture;
+mod measuring;
 mod namespaces;
 mod reads;
 mod retention;
 mod slow;
 mod splits;
+mod tuning;
 mod writes;

@@ -93,11 +93,36 @@ fn a_deleted_namespace_leaves_nothing_behind() {
     run(|world| async move {
         world.namespace(NamespaceConfig::default()).await;
         world.write(vec![event("a", world.now(), "e", &[("k", "v")])]).await.unwrap();
-        let unconfirmed = world.engine.delete_namespace("plays", "play").await.unwrap_err();
+        let unconfirmed = world.engine.delete_namespace("plays", "play", Some(Duration::ZERO)).await.unwrap_err();
         assert_eq!(unconfirmed.kind(), ErrorKind::InvalidArgument);
-        world.engine.delete_namespace("plays", "plays").await.unwrap();
+        world.engine.delete_namespace("plays", "plays", Some(Duration::ZERO)).await.unwrap();
         assert_eq!(world.store.tables().await.unwrap(), []);
         assert_eq!(world.read(history("a")).await.unwrap_err().kind(), ErrorKind::NotFound);
+        world.namespace(NamespaceConfig::default()).await;
+        assert_eq!(world.scan(history("a")).await.0.len(), 0);
+    });
+}
+
+#[test]
+fn a_deleted_namespace_can_be_restored_until_its_grace_is_over() {
+    run(|world| async move {
+        world.namespace(NamespaceConfig::default()).await;
+        world.write(vec![event("a", world.now(), "e", &[("k", "v")])]).await.unwrap();
+        let other = World::on(world.env.clone(), world.store.clone()).await;
+        let grace = Duration::from_secs(3600);
+        world.engine.delete_namespace("plays", "plays", Some(grace)).await.unwrap();
+        assert_eq!(world.read(history("a")).await.unwrap_err().kind(), ErrorKind::NotFound);
+        let taken = world.engine.create_namespace(name("plays"), NamespaceConfig::default()).await.unwrap_err();
+        assert_eq!(taken.kind(), ErrorKind::AlreadyExists);
+        world.env.sleep(Duration::from_secs(3000)).await;
+        other.engine.restore_namespace("plays").await.unwrap();
+        world.env.sleep(Duration::from_secs(3000)).await;
+        assert_eq!(world.scan(history("a")).await.0.len(), 1, "nothing of it went");
+        world.engine.delete_namespace("plays", "plays", Some(grace)).await.unwrap();
+        world.env.sleep(grace).await;
+        assert_eq!(world.engine.restore_namespace("plays").await.unwrap_err().kind(), ErrorKind::NotFound);
+        world.env.sleep(Duration::from_secs(60)).await;
+        assert_eq!(world.store.tables().await.unwrap(), []);
         world.namespace(NamespaceConfig::default()).await;
         assert_eq!(world.scan(history("a")).await.0.len(), 0);
     });

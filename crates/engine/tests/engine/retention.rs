@@ -1,12 +1,13 @@
 //! Slices are made ahead of need, closed and dropped by age, and a scan that loses rows to that says so.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use anabranch_engine::{ErrorKind, PartialReason, ReadRequest};
-use anabranch_model::{NamespaceConfig, Order};
-use anabranch_store::Store;
+use anabranch_engine::{EngineOptions, ErrorKind, PartialReason, ReadRequest, SplitOptions};
+use anabranch_model::{NamespaceConfig, NamespaceName, Order, TableName, Timestamp};
+use anabranch_runtime::run_simulated;
+use anabranch_store::{MemoryStore, Store};
 
-use crate::fixture::{event, history, run};
+use crate::fixture::{START, World, event, history, run};
 
 fn short_lived() -> NamespaceConfig {
     NamespaceConfig {
@@ -78,5 +79,82 @@ fn closed_time_takes_no_backfill() {
         let refused = world.engine.open_backfill("plays", interval, Duration::from_secs(60), "").await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
         assert!(refused.to_string().contains("retention"), "{refused}");
+    });
+}
+
+/// A worker that was too late, or a server that died while it made a slice, leaves a table behind.
+#[test]
+fn tables_without_a_slice_are_dropped_and_no_others() {
+    run(|world| async move {
+        world.namespace(short_lived()).await;
+        let plays = NamespaceName::new("plays").unwrap();
+        let table = |namespace: &NamespaceName, table: &str| TableName {
+            namespace: namespace.clone(),
+            table: table.to_owned(),
+        };
+        let gone = NamespaceName::new("gone").unwrap();
+        for left in
+            [table(&plays, "wide_data_20200101_0"), table(&plays, "data_20200101"), table(&gone, "data_20200101")]
+        {
+            world.store.create_table(&left).await.unwrap();
+        }
+        world.env.sleep(Duration::from_secs(500)).await;
+        assert_eq!(world.store.tables().await.unwrap().len(), 3 + 2, "they may still be claimed");
+        world.env.sleep(Duration::from_secs(1000)).await;
+        let slices = world.engine.namespace("plays").unwrap().slices;
+        let live: Vec<TableName> = slices.iter().map(|slice| slice.table(&plays)).collect();
+        assert_eq!(world.store.tables().await.unwrap(), live);
+    });
+}
+
+/// A month of slices that are made, closed and dropped on two servers while events come and are read: what was acknowledged is there until
+/// its slice closes (W1), no write waits for a slice, and nothing piles up.
+#[test]
+fn a_month_of_slices_passes_while_events_come_and_go() {
+    let options = EngineOptions {
+        refresh_interval: Duration::from_secs(10),
+        lifecycle_interval: Duration::from_secs(300),
+        splits: SplitOptions { concurrent: 0, sweep_interval: Duration::from_secs(3600), ..SplitOptions::default() },
+        ..EngineOptions::default()
+    };
+    run_simulated(11, Timestamp::from_seconds(START), |env| async move {
+        let store = Arc::new(MemoryStore::new(env.clone()));
+        let world = World::with(env.clone(), store.clone(), options.clone()).await;
+        let other = World::with(env.clone(), store, options).await;
+        let hours = |hours: u64| Duration::from_secs(hours * 3600);
+        let config = NamespaceConfig {
+            seconds_per_slice: 4 * 3600,
+            seconds_per_bucket: 3600,
+            accept_limit: hours(1),
+            close_after: Some(hours(24)),
+            delete_after: Some(hours(26)),
+            slices_ahead: 2,
+            ..NamespaceConfig::default()
+        };
+        world.namespace(config).await;
+        env.sleep(Duration::from_secs(60)).await;
+        let mut written: BTreeMap<Timestamp, String> = BTreeMap::new();
+        for at in 0..30 * 24 * 2 {
+            let (now, id) = (env.now(), format!("e{at}"));
+            let writer = if at % 2 == 0 { &world } else { &other };
+            writer.write(vec![event("a", now.nanos(), &id, &[("k", "v")])]).await.unwrap();
+            assert_eq!(env.now(), now, "a write never waits for a slice to be made");
+            written.insert(now, id);
+            if at % 7 == 0 {
+                let reader = if at % 3 == 0 { &world } else { &other };
+                let closed = reader.engine.namespace("plays").unwrap().closed_until;
+                let (records, _) = reader.scan(ReadRequest { order: Order::OldestFirst, ..history("a") }).await;
+                let found: Vec<&str> = records.iter().map(|record| record.position.id.as_str()).collect();
+                let expected: Vec<&str> = written.range(closed..).map(|(_, id)| id.as_str()).collect();
+                assert_eq!(found, expected, "at {now}");
+            }
+            env.sleep(Duration::from_secs(1800)).await;
+        }
+        let record = world.engine.namespace("plays").unwrap();
+        assert!((8..=11).contains(&record.slices.len()), "{} slices", record.slices.len());
+        assert_eq!(world.store.tables().await.unwrap().len(), record.slices.len());
+        assert!(record.closed_until > Timestamp::from_seconds(START + 28 * 86_400), "{}", record.closed_until);
+        let measured = world.store.list("slice_sizes/plays", None, 1000).await.unwrap();
+        assert!(measured.len() <= record.slices.len(), "{} measurements", measured.len());
     });
 }

@@ -42,6 +42,16 @@ pub struct Decision {
     pub reads: Option<ReadEvidence>,
 }
 
+impl Decision {
+    /// Whether all slices that counted were near enough to the target.
+    pub fn is_near_target(&self, rules: &Rules) -> bool {
+        let least = rules.low_bytes as f64 / rules.hysteresis;
+        let most = rules.high_bytes as f64 * rules.hysteresis;
+        let near = |slice: &SliceEvidence| (least..=most).contains(&(slice.p99_bytes as f64));
+        !self.counted.is_empty() && self.counted.iter().all(near)
+    }
+}
+
 /// The outcome of a decision.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Verdict {

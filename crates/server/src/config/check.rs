@@ -38,6 +38,7 @@ impl Config {
         self.check_limits(&mut check);
         self.check_engine(&mut check);
         self.check_splits(&mut check);
+        self.check_tuning(&mut check);
         if check.problems.is_empty() { Ok(()) } else { Err(check.problems) }
     }
 
@@ -133,6 +134,12 @@ impl Config {
         check.range("engine.lifecycle_interval", engine.lifecycle_interval, ms(100), HOUR);
         check.range("engine.meta_timeout", engine.meta_timeout, ms(10), ms(600_000));
         check.range("engine.table_timeout", engine.table_timeout, ms(10), ms(3_600_000));
+        if !engine.orphans_after.is_zero() {
+            // A table is made before its slice is recorded: it must not look left over meanwhile.
+            let least = 4 * (engine.table_timeout + engine.meta_timeout);
+            check.range("engine.orphans_after", engine.orphans_after, least, 720 * HOUR);
+        }
+        check.range("engine.delete_grace", engine.delete_grace, Duration::ZERO, 720 * HOUR);
     }
 
     fn check_splits(&self, check: &mut Check) {
@@ -150,6 +157,17 @@ impl Config {
         check.range("splits.max_waiting", splits.max_waiting, 1, 1_000_000);
         check.range("splits.max_comparisons", splits.max_comparisons, 1, 1_000_000);
         check.range("splits.max_detections", splits.max_detections, 1, 1_000_000);
+    }
+
+    fn check_tuning(&self, check: &mut Check) {
+        let tuning = &self.tuning;
+        let (least, most) = (Duration::from_secs(1), 30 * 24 * HOUR);
+        let intervals =
+            [("tuning.measure_interval", tuning.measure_interval), ("tuning.tune_interval", tuning.tune_interval)];
+        for (path, interval) in intervals.into_iter().filter(|(_, interval)| !interval.is_zero()) {
+            check.range(path, interval, least, most);
+        }
+        check.range("tuning.measure_percent", tuning.measure_percent, 1, 50);
     }
 }
 

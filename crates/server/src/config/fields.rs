@@ -2,7 +2,7 @@
 
 use toml::{Table, Value};
 
-use super::{Bus, Cassandra, Config, ConfigError, Engine, Kafka, Limits, Listen, Log, Splits, Store};
+use super::{Bus, Cassandra, Config, ConfigError, Engine, Kafka, Limits, Listen, Log, Splits, Store, Tuning};
 
 /// One setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct Field {
 }
 
 /// All sections with their settings.
-const SECTIONS: [(&str, &[(&str, &str)]); 9] = [
+const SECTIONS: [(&str, &[(&str, &str)]); 10] = [
     ("listen", Listen::SETTINGS),
     ("store", Store::SETTINGS),
     ("cassandra", Cassandra::SETTINGS),
@@ -25,6 +25,7 @@ const SECTIONS: [(&str, &[(&str, &str)]); 9] = [
     ("limits", Limits::SETTINGS),
     ("engine", Engine::SETTINGS),
     ("splits", Splits::SETTINGS),
+    ("tuning", Tuning::SETTINGS),
     ("log", Log::SETTINGS),
 ];
 

@@ -9,7 +9,7 @@ mod url;
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use anabranch_engine::{EngineOptions, SplitOptions};
+use anabranch_engine::{EngineOptions, SplitOptions, TuningOptions};
 use anabranch_model::NamespaceName;
 use anabranch_split::WorkOptions;
 use anabranch_store_cassandra::{CassandraOptions, Level, Replication, TlsOptions};
@@ -47,6 +47,8 @@ pub struct Config {
     pub engine: Engine,
     /// How wide partitions are split, for all namespaces.
     pub splits: Splits,
+    /// How partitions are measured and slices tuned, for all namespaces.
+    pub tuning: Tuning,
     /// What is logged, and how.
     pub log: Log,
 }
@@ -218,6 +220,12 @@ section! {
         /// How long making or dropping a table may take.
         #[serde(with = "compact::required")]
         table_timeout: Duration = defaults::engine().table_timeout,
+        /// How long a table without a slice is left alone before it is dropped; 0s drops none.
+        #[serde(with = "compact::required")]
+        orphans_after: Duration = defaults::engine().orphans_after,
+        /// How long a deleted namespace can be restored, where the request doesn't say.
+        #[serde(with = "compact::required")]
+        delete_grace: Duration = defaults::engine().delete_grace,
     }
 }
 
@@ -257,6 +265,20 @@ section! {
 }
 
 section! {
+    /// How partitions are measured and slices tuned, for all namespaces.
+    Tuning {
+        /// How often the partitions of slices that take events are measured; 0s measures none.
+        #[serde(with = "compact::required")]
+        measure_interval: Duration = defaults::tuning().measure_interval,
+        /// How many hundredths of one core's time measuring may take.
+        measure_percent: u32 = defaults::tuning().measure_percent,
+        /// How often the slice tuner looks at every namespace; 0s never.
+        #[serde(with = "compact::required")]
+        tune_interval: Duration = defaults::tuning().tune_interval,
+    }
+}
+
+section! {
     /// What is logged, and how.
     Log {
         /// What is logged: error, warn, info, debug, trace, or by module as in `info,anabranch_engine=debug`.
@@ -292,6 +314,10 @@ mod defaults {
 
     pub(super) fn splits() -> super::SplitOptions {
         super::SplitOptions::default()
+    }
+
+    pub(super) fn tuning() -> super::TuningOptions {
+        super::TuningOptions::default()
     }
 }
 
@@ -416,6 +442,14 @@ impl Config {
             max_fan_out: engine.max_fan_out,
             splits: self.split_options(),
             bus_capacity: self.splits.max_detections,
+            orphans_after: engine.orphans_after,
+            delete_grace: engine.delete_grace,
+            tuning: TuningOptions {
+                measure_interval: self.tuning.measure_interval,
+                measure_percent: self.tuning.measure_percent,
+                tune_interval: self.tuning.tune_interval,
+                ..TuningOptions::default()
+            },
         }
     }
 

@@ -2,7 +2,7 @@
 
 use anabranch_api::v1;
 use anabranch_engine::EngineError;
-use anabranch_model::{BlockedSeries, NamespaceConfig, Packing, SplitStrategy, TimeSeriesId, Timestamp};
+use anabranch_model::{BlockedSeries, NamespaceConfig, Packing, SplitStrategy, TimeSeriesId, Timestamp, TunerMode};
 
 use super::{Violations, bound, duration, timestamp};
 
@@ -143,6 +143,15 @@ fn packing(value: i32) -> Result<Packing, String> {
     }
 }
 
+fn tuner_mode(value: i32) -> Result<TunerMode, String> {
+    match v1::namespace_config::TunerMode::try_from(value) {
+        Ok(v1::namespace_config::TunerMode::Off) => Ok(TunerMode::Off),
+        Ok(v1::namespace_config::TunerMode::Propose) => Ok(TunerMode::Propose),
+        Ok(v1::namespace_config::TunerMode::Apply) => Ok(TunerMode::Apply),
+        _ => Err(format!("{value} is no mode of the tuner; take OFF, PROPOSE or APPLY")),
+    }
+}
+
 const SETTINGS: &[Setting] = &[
     setting!(plain seconds_per_slice),
     setting!(plain seconds_per_bucket),
@@ -178,6 +187,7 @@ const SETTINGS: &[Setting] = &[
     setting!(plain split.promote_comparisons),
     setting!(time split.promote_over),
     setting!(plain split.must_pay),
+    setting!(tuner_mode tuner),
 ];
 
 fn unknown_setting(name: &str) -> String {
@@ -251,6 +261,15 @@ pub(crate) fn config_message(config: &NamespaceConfig) -> v1::NamespaceConfig {
         }),
         split: Some(split_message(&config.split)),
         block_list: config.block_list.iter().map(blocked_message).collect(),
+        tuner: Some(tuner_message(config.tuner).into()),
+    }
+}
+
+fn tuner_message(mode: TunerMode) -> v1::namespace_config::TunerMode {
+    match mode {
+        TunerMode::Off => v1::namespace_config::TunerMode::Off,
+        TunerMode::Propose => v1::namespace_config::TunerMode::Propose,
+        TunerMode::Apply => v1::namespace_config::TunerMode::Apply,
     }
 }
 

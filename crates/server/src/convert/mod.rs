@@ -7,6 +7,7 @@ pub(crate) mod observe;
 pub(crate) mod reads;
 pub(crate) mod searches;
 pub(crate) mod splits;
+pub(crate) mod tuning;
 
 use std::time::Duration;
 

@@ -27,6 +27,7 @@ pub(crate) fn namespace_message(name: String, record: &NamespaceRecord, clean: C
         backfills: record.backfills.iter().rev().map(|backfill| backfill_message(backfill, now)).collect(),
         splits: Some(split_use_message(&record.splits, clean)),
         sealed_until: (record.sealed_until > Timestamp::EARLIEST).then(|| timestamp(record.sealed_until)).flatten(),
+        workload: record.workload.clone(),
     }
 }
 
@@ -71,7 +72,7 @@ pub(crate) fn read_mode(value: i32) -> Result<ReadMode, EngineError> {
     }
 }
 
-fn slice_message(slice: &Slice) -> v1::Slice {
+pub(crate) fn slice_message(slice: &Slice) -> v1::Slice {
     let state = match slice.state {
         SliceState::Open => v1::slice::State::Open,
         SliceState::Closed => v1::slice::State::Closed,

@@ -6,12 +6,14 @@ mod pages;
 mod split;
 pub(crate) mod status;
 mod time_series;
+mod tuning;
 
 use std::sync::Arc;
 
 use anabranch_api::v1::{
     namespace_service_server::NamespaceServiceServer, observe_service_server::ObserveServiceServer,
     split_service_server::SplitServiceServer, time_series_service_server::TimeSeriesServiceServer,
+    tuning_service_server::TuningServiceServer,
 };
 use anabranch_runtime::Env;
 use axum::{
@@ -49,9 +51,10 @@ type TimeSeries = TimeSeriesServiceServer<Services>;
 type Namespaces = NamespaceServiceServer<Services>;
 type Splits = SplitServiceServer<Services>;
 type Observations = ObserveServiceServer<Services>;
+type Tuning = TuningServiceServer<Services>;
 
 /// Whose health is told: the server as a whole, and each service.
-const WATCHED: [&str; 5] = ["", TimeSeries::NAME, Namespaces::NAME, Splits::NAME, Observations::NAME];
+const WATCHED: [&str; 6] = ["", TimeSeries::NAME, Namespaces::NAME, Splits::NAME, Observations::NAME, Tuning::NAME];
 
 /// All services, with the reporter of their health.
 pub(crate) fn router(
@@ -65,10 +68,12 @@ pub(crate) fn router(
     let namespaces = Namespaces::new(Services(operations.clone())).max_decoding_message_size(max_message_bytes);
     let splits = Splits::new(Services(operations.clone())).max_decoding_message_size(max_message_bytes);
     let observations = Observations::new(Services(operations.clone())).max_decoding_message_size(max_message_bytes);
+    let tuning = Tuning::new(Services(operations.clone())).max_decoding_message_size(max_message_bytes);
     let routes = Routes::new(series)
         .add_service(namespaces)
         .add_service(splits)
         .add_service(observations)
+        .add_service(tuning)
         .add_service(health)
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?);

@@ -5,7 +5,8 @@ use std::future::ready;
 use anabranch_api::v1::{
     Backfill, CloseBackfillRequest, CreateNamespaceRequest, DeleteNamespaceRequest, DeleteNamespaceResponse,
     GetNamespaceRequest, ListBackfillsRequest, ListBackfillsResponse, ListNamespacesRequest, ListNamespacesResponse,
-    Namespace, OpenBackfillRequest, UpdateNamespaceRequest, namespace_service_server::NamespaceService,
+    Namespace, OpenBackfillRequest, RestoreNamespaceRequest, UpdateNamespaceRequest,
+    namespace_service_server::NamespaceService,
 };
 use tonic::{Request, Response, Status, async_trait};
 
@@ -37,6 +38,13 @@ impl NamespaceService for Services {
         request: Request<DeleteNamespaceRequest>,
     ) -> Result<Response<DeleteNamespaceResponse>, Status> {
         self.tracked("DeleteNamespace", self.0.delete_namespace(request.into_inner())).await
+    }
+
+    async fn restore_namespace(
+        &self,
+        request: Request<RestoreNamespaceRequest>,
+    ) -> Result<Response<Namespace>, Status> {
+        self.tracked("RestoreNamespace", Box::pin(self.0.restore_namespace(request.into_inner()))).await
     }
 
     async fn open_backfill(&self, request: Request<OpenBackfillRequest>) -> Result<Response<Backfill>, Status> {

@@ -23,6 +23,27 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 /// The reason of the one failure whose status isn't the twin of its code.
 pub(super) const TOO_LARGE: &str = "BODY_TOO_LARGE";
 
+/// Routes that take a message, fill in the namespace, and do what it says.
+macro_rules! posts {
+    ($($name:ident: $rpc:literal $request:ident => $operation:ident;)*) => {
+        $(
+            pub(super) async fn $name(
+                axum::extract::State(http): axum::extract::State<std::sync::Arc<super::Http>>,
+                super::message::InPath(namespace): super::message::InPath<String>,
+                request: axum::extract::Request,
+            ) -> axum::response::Response {
+                let work = async {
+                    let mut message: $request = http.message(request).await?;
+                    super::message::fill(&mut message.namespace, "namespace", namespace)?;
+                    http.operations.$operation(message).await
+                };
+                http.answer($rpc, Box::pin(work)).await
+            }
+        )*
+    };
+}
+pub(super) use posts;
+
 impl Http {
     /// The message of a body. No body is an empty message: all that is needed may stand in the path. What the content is
     /// said to be doesn't matter.

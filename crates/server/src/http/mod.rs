@@ -8,6 +8,7 @@ mod observe;
 mod origin;
 mod pages;
 mod splits;
+mod tuning;
 
 use std::sync::Arc;
 
@@ -49,7 +50,10 @@ impl Http {
 pub(crate) fn router(http: Http, gate: Gate) -> Router {
     Router::new()
         .route("/v1/namespaces", get(namespaces::list).post(namespaces::create))
-        .route("/v1/namespaces/{namespace}", get(namespaces::show).patch(namespaces::update).delete(namespaces::delete))
+        .route(
+            "/v1/namespaces/{namespace}",
+            get(namespaces::show).patch(namespaces::update).delete(namespaces::delete).post(namespaces::restore),
+        )
         .route("/v1/namespaces/{namespace}/backfills", get(namespaces::list_backfills).post(namespaces::open_backfill))
         // `{id}:close`: the verb is part of the segment.
         .route("/v1/namespaces/{namespace}/backfills/{id}", post(namespaces::close_backfill))
@@ -66,6 +70,12 @@ pub(crate) fn router(http: Http, gate: Gate) -> Router {
         .route("/v1/namespaces/{namespace}/splits:abandon", post(splits::abandon))
         .route("/v1/namespaces/{namespace}/splits:verify", post(splits::verify))
         .route("/v1/namespaces/{namespace}/splits:setReadMode", post(splits::set_read_mode))
+        .route("/v1/namespaces/{namespace}/slices", get(tuning::list_slices))
+        .route("/v1/namespaces/{namespace}/slices/{slice}", get(tuning::show_slice))
+        .route("/v1/namespaces/{namespace}/tuning", get(tuning::decisions))
+        .route("/v1/namespaces/{namespace}/tuning:propose", post(tuning::propose))
+        .route("/v1/namespaces/{namespace}/tuning:apply", post(tuning::apply))
+        .route("/v1/namespaces/{namespace}/tuning:reject", post(tuning::reject))
         .route("/v1/tasks", get(splits::tasks))
         .route("/v1/overview", get(observe::overview))
         .route("/v1/namespaces/{namespace}/series/{series}/partitions", get(observe::partitions))

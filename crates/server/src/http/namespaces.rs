@@ -1,21 +1,20 @@
 //! Routes of namespaces and their backfill windows.
 
-use std::{collections::BTreeMap, future::ready, sync::Arc};
+use std::{future::ready, sync::Arc};
 
 use anabranch_api::v1::{
     CloseBackfillRequest, CreateNamespaceRequest, DeleteNamespaceRequest, GetNamespaceRequest, ListBackfillsRequest,
-    OpenBackfillRequest, UpdateNamespaceRequest,
+    OpenBackfillRequest, RestoreNamespaceRequest, UpdateNamespaceRequest,
 };
 use axum::{
-    extract::{Query, Request, State},
+    extract::{Request, State},
     response::Response,
 };
 
 use super::{
     Http, errors,
-    message::{InPath, fill},
+    message::{InPath, fill, query},
 };
-use crate::failure::Failure;
 
 pub(super) async fn list(State(http): State<Arc<Http>>) -> Response {
     http.answer("ListNamespaces", ready(Ok(http.operations.list_namespaces()))).await
@@ -43,24 +42,30 @@ pub(super) async fn update(State(http): State<Arc<Http>>, InPath(name): InPath<S
 }
 
 pub(super) async fn delete(State(http): State<Arc<Http>>, InPath(name): InPath<String>, request: Request) -> Response {
-    let confirm = confirmation(&request);
+    let message = query::<DeleteNamespaceRequest>(request.uri(), &[]);
     let work = async {
-        let confirm = confirm?;
-        http.operations.delete_namespace(DeleteNamespaceRequest { name, confirm }).await
+        let mut message = message?;
+        fill(&mut message.name, "name", name)?;
+        http.operations.delete_namespace(message).await
     };
     http.answer("DeleteNamespace", work).await
 }
 
-/// The only thing that the query of a deletion may say.
-fn confirmation(request: &Request) -> Result<String, Failure> {
-    let query: Query<BTreeMap<String, String>> =
-        Query::try_from_uri(request.uri()).map_err(|error| Failure::invalid("query", error.body_text()))?;
-    let Query(mut query) = query;
-    let confirm = query.remove("confirm").unwrap_or_default();
-    match query.into_keys().next() {
-        Some(other) => Err(Failure::invalid(other, "there is no such parameter; only `confirm` is known")),
-        None => Ok(confirm),
-    }
+/// `{namespace}:restore`: the verb is part of the segment.
+pub(super) async fn restore(
+    State(http): State<Arc<Http>>,
+    InPath(segment): InPath<String>,
+    request: Request,
+) -> Response {
+    let Some(name) = segment.strip_suffix(":restore").map(str::to_owned) else {
+        return errors::no_such_route(request).await;
+    };
+    let work = async {
+        let mut message: RestoreNamespaceRequest = http.message(request).await?;
+        fill(&mut message.name, "name", name)?;
+        http.operations.restore_namespace(message).await
+    };
+    http.answer("RestoreNamespace", Box::pin(work)).await
 }
 
 pub(super) async fn list_backfills(State(http): State<Arc<Http>>, InPath(namespace): InPath<String>) -> Response {

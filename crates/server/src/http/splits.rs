@@ -13,7 +13,7 @@ use axum::{
 
 use super::{
     Http,
-    message::{InPath, fill, query},
+    message::{InPath, fill, posts, query},
 };
 
 pub(super) async fn list(
@@ -56,26 +56,6 @@ pub(super) async fn differences(
         http.operations.list_split_differences(message).await
     };
     http.answer("ListSplitDifferences", Box::pin(work)).await
-}
-
-/// Routes that take a message, fill in the namespace, and do what it says.
-macro_rules! posts {
-    ($($name:ident: $rpc:literal $request:ident => $operation:ident;)*) => {
-        $(
-            pub(super) async fn $name(
-                State(http): State<Arc<Http>>,
-                InPath(namespace): InPath<String>,
-                request: Request,
-            ) -> Response {
-                let work = async {
-                    let mut message: $request = http.message(request).await?;
-                    fill(&mut message.namespace, "namespace", namespace)?;
-                    http.operations.$operation(message).await
-                };
-                http.answer($rpc, Box::pin(work)).await
-            }
-        )*
-    };
 }
 
 posts! {

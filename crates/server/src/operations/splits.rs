@@ -188,7 +188,7 @@ impl Operations {
         Ok(which)
     }
 
-    fn check_slice(&self, namespace: &str, time_slice: &str) -> Result<(), EngineError> {
+    pub(super) fn check_slice(&self, namespace: &str, time_slice: &str) -> Result<(), EngineError> {
         let record = self.engine.namespace(namespace)?;
         let mut known: Vec<String> = record.slices.iter().map(Slice::name).collect();
         if known.iter().any(|slice| slice == time_slice) {

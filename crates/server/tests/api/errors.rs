@@ -97,7 +97,7 @@ async fn failures_over_grpc_carry_code_and_reason() {
     let fixture = Fixture::new().await;
     let client = &fixture.client;
     let reason = |text: &str| Some(text.to_owned());
-    let named = |name: &str| v1::CreateNamespaceRequest { name: name.to_owned(), config: None };
+    let named = |name: &str| v1::CreateNamespaceRequest { name: name.to_owned(), ..Default::default() };
 
     let exists = told_over_grpc(client.create_namespace(named("plays")).await);
     assert_eq!(exists, (Code::AlreadyExists, ErrorKind::AlreadyExists, reason("NAMESPACE_EXISTS")));

@@ -48,7 +48,7 @@ impl Fixture {
         let mut settings = config(&directory);
         change(&mut settings);
         let fixture = Fixture::start(directory, settings).await;
-        let request = v1::CreateNamespaceRequest { name: "plays".to_owned(), config: None };
+        let request = v1::CreateNamespaceRequest { name: "plays".to_owned(), ..Default::default() };
         fixture.client.create_namespace(request).await.unwrap();
         fixture
     }

@@ -47,7 +47,11 @@ async fn a_namespace_is_made_shown_changed_and_deleted() {
     assert_eq!((slo.target.unwrap().seconds, slo.max.unwrap().seconds), (1, 2));
 
     let deleted = fixture.send("DELETE", "/v1/namespaces/visits?confirm=visits", "").await;
-    assert_eq!((deleted.status, deleted.text()), (200, "{}"));
+    assert!(deleted.status == 200 && deleted.json()["dropTime"].is_string(), "{deleted:?}");
+    assert_eq!(fixture.get("/v1/namespaces/visits").await.status, 404);
+    assert_eq!(fixture.post("/v1/namespaces/visits:restore", "").await.status, 200);
+    let deleted = fixture.send("DELETE", "/v1/namespaces/visits?confirm=visits&grace=0s", "").await;
+    assert_eq!(deleted.status, 200, "{deleted:?}");
     let gone = fixture.client.get_namespace(named("visits")).await.unwrap_err();
     assert_eq!(gone.kind(), ErrorKind::NotFound);
 }

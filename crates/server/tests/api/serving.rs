@@ -19,8 +19,13 @@ async fn health_is_told_for_the_server_and_each_service() {
     let fixture = Fixture::new().await;
     let channel = Endpoint::from_shared(format!("http://{}", fixture.grpc)).unwrap().connect().await.unwrap();
     let mut client = HealthClient::new(channel);
-    for service in ["", "anabranch.v1.TimeSeriesService", "anabranch.v1.NamespaceService", "anabranch.v1.SplitService"]
-    {
+    for service in [
+        "",
+        "anabranch.v1.TimeSeriesService",
+        "anabranch.v1.NamespaceService",
+        "anabranch.v1.SplitService",
+        "anabranch.v1.TuningService",
+    ] {
         let answer = client.check(HealthCheckRequest { service: service.to_owned() }).await.unwrap();
         assert_eq!(answer.into_inner().status(), ServingStatus::Serving, "{service}");
     }
@@ -42,7 +47,8 @@ async fn reflection_names_the_services_and_the_messages_of_errors() {
     let answers: Vec<_> = answers.map(|answer| answer.unwrap().message_response.unwrap()).collect().await;
     let MessageResponse::ListServicesResponse(services) = &answers[0] else { panic!("{answers:?}") };
     let names: Vec<&str> = services.service.iter().map(|service| service.name.as_str()).collect();
-    let expected = ["TimeSeriesService", "NamespaceService", "SplitService"].map(|name| format!("anabranch.v1.{name}"));
+    let expected = ["TimeSeriesService", "NamespaceService", "SplitService", "TuningService"]
+        .map(|name| format!("anabranch.v1.{name}"));
     for name in expected.iter().map(String::as_str).chain(["grpc.health.v1.Health"]) {
         assert!(names.contains(&name), "{names:?}");
     }

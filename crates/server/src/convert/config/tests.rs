@@ -88,6 +88,7 @@ prop_compose! {
         (read_slo, write_slo) in (any_slo(), any_slo()),
         (page_limits, write_limits) in any_limits(),
         split in any_split(),
+        tuner in prop::sample::select(vec![TunerMode::Off, TunerMode::Propose, TunerMode::Apply]),
         block_list in any_block_list(),
     ) -> NamespaceConfig {
         NamespaceConfig {
@@ -105,6 +106,7 @@ prop_compose! {
             page_limits,
             write_limits,
             split,
+            tuner,
             block_list,
         }
     }
