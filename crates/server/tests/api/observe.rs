@@ -175,7 +175,7 @@ async fn a_page_follows_what_happens_and_ends_with_the_server() {
     stream.write_all(b"GET /ui/live?at=%2F HTTP/1.1\r\nhost: test\r\n\r\n").await.unwrap();
     let first = until(&mut stream, "\n\n").await;
     assert!(first.contains("text/event-stream") && first.contains("event: page"), "{first}");
-    let request = v1::CreateNamespaceRequest { name: "films".to_owned(), config: None, workload: None };
+    let request = v1::CreateNamespaceRequest { name: "films".to_owned(), config: None, workload: String::new() };
     fixture.client.create_namespace(request).await.unwrap();
     env.timeout(Duration::from_secs(20), until(&mut stream, "films")).await.unwrap();
     assert_eq!(fixture.get("/ui/live?at=%2Fnowhere").await.status, 404);

@@ -143,7 +143,10 @@ impl Fixture {
                 ..Default::default()
             };
             let config = (name == "plays" || name == "ledger").then_some(sealing);
-            self.client.create_namespace(v1::CreateNamespaceRequest { name: name.to_owned(), config }).await.unwrap();
+            self.client
+                .create_namespace(v1::CreateNamespaceRequest { name: name.to_owned(), config, workload: String::new() })
+                .await
+                .unwrap();
         }
         self.backfill("plays", &[(WIDE, 400), ("profile:77", 300), ("profile:5", 20)]).await;
         self.backfill("ledger", &[("account:7", 300)]).await;
