@@ -27,7 +27,7 @@ pub(crate) use plan::PlanArgs;
 pub(crate) use read::ReadArgs;
 pub(crate) use serve::{ServeArgs, ServerFlags, WorkerArgs};
 pub(crate) use settings::{BlockArgs, SettingArgs};
-pub(crate) use split::{ListArgs, ModeArgs, ShowArgs, SplitCommand, WhichArgs};
+pub(crate) use split::{ListArgs, ModeArgs, ShowArgs, SplitCommand, VerifyArgs, WhichArgs};
 pub(crate) use write::{BatchArgs, FlagItem, ValueSource, WriteArgs};
 
 use crate::times;
