@@ -209,6 +209,7 @@ def start(args: argparse.Namespace) -> SparkSession:
     builder = SparkSession.builder.appName(f"anabranch verify {args.namespace} {args.slice}")
     builder = builder.config("spark.cassandra.connection.host", args.contact_points)
     spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("WARN")
     for module in ("blocks.py", "records.py"):
         spark.sparkContext.addPyFile(str(HERE / module))
     return spark
@@ -235,12 +236,13 @@ def main(arguments: list[str]) -> int:
     finally:
         spark.stop()
     text = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
+    count = sum(report["differences"].values())
     if args.report is None:
+        # Alone: `spark-submit` sends both outputs of a job to one.
         print(text, end="")
     else:
         pathlib.Path(args.report).write_text(text, encoding="utf-8")
-    count = sum(report["differences"].values())
-    print(f"{report['rows']['original']} rows of {report['partitions']} partitions: {count} differences", file=sys.stderr)
+        print(f"{report['rows']['original']} rows of {report['partitions']} partitions: {count} differences")
     return DIFFERENT if count else SAME
 
 

@@ -69,6 +69,8 @@ impl Spark {
         path.push(":");
         path.push(std::env::var_os("PATH").unwrap_or_default());
         command.env("PATH", path).env("PYSPARK_PYTHON", self.program("python")).env_remove("SPARK_HOME");
+        // Jobs lie in the tree, where nothing is left behind.
+        command.env("PYTHONDONTWRITEBYTECODE", "1");
         match home {
             Some(home) => command.env("JAVA_HOME", home),
             None => command.env_remove("JAVA_HOME"),

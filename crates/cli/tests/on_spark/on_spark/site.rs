@@ -6,10 +6,11 @@ use std::{
     net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     process::{Command, Output},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use anabranch_model::Timestamp;
+use anabranch_runtime::Env;
 use anabranch_testbed::{Spark, cache, ports, process::ServerProcess, watchdog::Watchdog};
 use serde_json::Value;
 
@@ -116,8 +117,8 @@ impl Site {
         self.run(&[&["namespace", "create", name][..], &SETTINGS, &packing].concat());
     }
 
-    /// Brings old histories in and waits until they are split.
-    pub(crate) fn split(&self, namespace: &str, series: &[String]) {
+    /// Brings old histories in and asks for their splits.
+    pub(crate) fn import(&self, namespace: &str, series: &[String]) {
         let mut csv = String::from("time,series,event_id,title,note\n");
         for (series, index) in series.iter().flat_map(|series| (0..EVENTS).map(move |index| (series, index))) {
             let time = Timestamp::from_seconds(NOON + index as i64);
@@ -128,15 +129,18 @@ impl Site {
         fs::write(&file, csv).unwrap();
         self.run(&["import", namespace, "--file", file.to_str().unwrap()]);
         self.run(&["split", "request", namespace, "--slice", SLICE]);
-        let begun = Instant::now();
+    }
+
+    pub(crate) fn wait_until_split(&self, namespace: &str, series: &[String]) {
+        let env = Env::system();
+        let begun = env.monotonic();
         let is_split = |series: &String| {
             let text = self.run(&["split", "list", namespace, series, "--slice", SLICE, "--output", "json"]);
             let list: Value = serde_json::from_str(&text).unwrap();
             list["splits"].as_array().is_some_and(|splits| splits.iter().any(|split| split["state"] == "COMPLETED"))
         };
         while !series.iter().all(is_split) {
-            assert!(begun.elapsed() < PATIENCE, "{}", self.run(&["split", "list", namespace]));
-            std::thread::sleep(Duration::from_millis(100));
+            assert!(env.monotonic() - begun < PATIENCE, "{}", self.run(&["split", "list", namespace]));
         }
     }
 
@@ -153,7 +157,7 @@ impl Site {
         let mut command = spark.submit().unwrap();
         command.arg(job().join("verify.py")).args([namespace, SLICE, "--contact-points", &self.node.to_string()]);
         let output = command.arg("--report").arg(&report).current_dir(&self.directory).output().unwrap();
-        let text = fs::read(&report).unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
+        let text = fs::read(&report).unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stdout)));
         (output.status.code(), serde_json::from_slice(&text).unwrap())
     }
 
