@@ -8,6 +8,7 @@
 //! | [`cluster`] | [`Cluster`]: a ring that outlives the command that started it |
 //! | [`cache`] | where downloads lie, outside of the tree, and whether the disk has room |
 //! | [`maven`] | pinned jars from the package registry, checked against a digest |
+//! | [`spark`] | [`Spark`]: Spark with the Cassandra connector, to run jobs on this machine |
 //! | [`java`] | which Java there is, and what to type when there is none |
 //! | [`ports`] | ports that nobody uses |
 //! | [`process`] | processes known by their id, paused, resumed, ended |
@@ -26,9 +27,11 @@ pub mod kafka;
 pub mod maven;
 pub mod ports;
 pub mod process;
+pub mod spark;
 pub mod watchdog;
 
 pub use cassandra::{Cassandra, CassandraNode};
 pub use cluster::Cluster;
 pub use error::TestbedError;
 pub use kafka::Kafka;
+pub use spark::Spark;

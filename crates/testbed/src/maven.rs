@@ -116,7 +116,7 @@ impl Jars {
     }
 }
 
-fn take_lock(lock: &fs::File) -> Result<(), TestbedError> {
+pub(crate) fn take_lock(lock: &fs::File) -> Result<(), TestbedError> {
     let deadline = Instant::now() + LOCK_PATIENCE;
     while let Err(error) = flock(lock, FlockOperation::NonBlockingLockExclusive) {
         if Instant::now() > deadline {
@@ -141,7 +141,7 @@ pub fn digest_of(directory: &Path) -> Result<String, TestbedError> {
     Ok(hex(&Sha256::digest(lines.as_bytes())))
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
         text

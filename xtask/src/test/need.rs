@@ -83,8 +83,25 @@ pub(crate) const CASSANDRA: Need = Need { name: "cassandra", probe: &FETCH_CASSA
 
 pub(crate) const KAFKA: Need = Need { name: "kafka", probe: &FETCH_KAFKA, source: Source::Registry };
 
+/// Python, with what makes environments: some systems leave that out.
+pub(crate) const PYTHON: Need = Need {
+    name: "Python 3 with venv",
+    probe: &["python3", "-c", "import ensurepip, venv"],
+    source: Source::Packages(&[
+        ("apt-get", "python3-venv"),
+        ("dnf", "python3"),
+        ("apk", "python3"),
+        ("pacman", "python"),
+        ("zypper", "python3"),
+        ("brew", "python3"),
+    ]),
+};
+
+pub(crate) const SPARK: Need = Need { name: "spark", probe: &FETCH_SPARK, source: Source::Registry };
+
 const FETCH_CASSANDRA: [&str; 8] = fetch("cassandra");
 const FETCH_KAFKA: [&str; 8] = fetch("kafka");
+const FETCH_SPARK: [&str; 8] = fetch("spark");
 
 const fn fetch(server: &'static str) -> [&'static str; 8] {
     let package = "anabranch-testbed";
@@ -203,8 +220,8 @@ mod tests {
     }
 
     #[test]
-    fn every_package_manager_has_a_name_for_java_and_chromium() {
-        for need in [JAVA, CHROMIUM] {
+    fn every_package_manager_has_a_name_for_what_is_called_differently() {
+        for need in [JAVA, CHROMIUM, PYTHON] {
             let Source::Packages(names) = need.source else { panic!("{} has a name in every system", need.name) };
             assert!(PACKAGE_MANAGERS.iter().all(|(manager, _)| names.iter().any(|(name, _)| name == manager)));
         }

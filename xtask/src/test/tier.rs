@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use super::count::Count;
-use super::need::{CASSANDRA, CHROMIUM, CLIPPY, GIT, JAVA, KAFKA, MAVEN, Need, Permission, RUSTFMT};
+use super::need::{CASSANDRA, CHROMIUM, CLIPPY, GIT, JAVA, KAFKA, MAVEN, Need, PYTHON, Permission, RUSTFMT, SPARK};
 use super::report::{Skip, TierReport};
 use crate::workspace::Workspace;
 use crate::{process, sim, tidy};
@@ -110,6 +110,8 @@ pub(crate) const TIERS: &[Tier] = &[
             "--skip",
             "on_ring::",
             "--skip",
+            "on_spark::",
+            "--skip",
             "in_chromium::",
         ]),
         stops_the_rest: false,
@@ -147,6 +149,13 @@ pub(crate) const TIERS: &[Tier] = &[
         about: "what must hold on a real Kafka broker",
         needs: &[JAVA, MAVEN, KAFKA],
         work: on_real_servers!("on_kafka"),
+        stops_the_rest: false,
+    },
+    Tier {
+        name: "spark",
+        about: "what is wrong with a split is found by the Spark job and by the program",
+        needs: &[JAVA, MAVEN, PYTHON, CASSANDRA, SPARK],
+        work: on_real_servers!("on_spark"),
         stops_the_rest: false,
     },
     Tier {

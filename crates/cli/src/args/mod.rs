@@ -34,7 +34,7 @@ pub(crate) use retention::RetentionArgs;
 pub(crate) use serve::{ServeArgs, ServerFlags, WorkerArgs};
 pub(crate) use settings::SettingArgs;
 pub(crate) use slice::SliceCommand;
-pub(crate) use split::{ListArgs, ModeArgs, ShowArgs, SplitCommand, WhichArgs};
+pub(crate) use split::{ListArgs, ModeArgs, ShowArgs, SplitCommand, VerifyArgs, WhichArgs};
 pub(crate) use tune::TuneCommand;
 pub(crate) use write::{BatchArgs, FlagItem, ValueSource, WriteArgs};
 

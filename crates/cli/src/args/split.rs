@@ -70,6 +70,7 @@ const VERIFY_EXAMPLES: &str = "\
 Examples:
   anabranch split verify plays
   anabranch split verify plays profile:123
+  anabranch split verify --all                           # every split of every namespace
 
 Reads pieces and originals whole and compares them row by row; each split may take up to ten minutes, or --timeout where \
 that is more. Ends with 1 when something differs; that split isn't used any more then.";
@@ -135,12 +136,31 @@ pub(crate) enum SplitCommand {
     },
     /// Compare splits with their originals now
     #[command(after_help = VERIFY_EXAMPLES)]
-    Verify {
-        #[command(flatten)]
-        which: WhichArgs,
-    },
+    Verify(VerifyArgs),
     /// Show or set how far reads trust splits
     Mode(ModeArgs),
+}
+
+/// Compare splits with their originals now
+#[derive(Clone, Debug, Args)]
+pub(crate) struct VerifyArgs {
+    /// Of which namespace
+    #[arg(required_unless_present = "all")]
+    pub(crate) namespace: Option<String>,
+    /// Only of this series
+    pub(crate) series: Option<String>,
+    /// Only of this slice: `data_20260328`
+    #[arg(long, value_name = "SLICE")]
+    pub(crate) slice: Option<String>,
+    /// Only of this time bucket of the slice
+    #[arg(long, value_name = "N")]
+    pub(crate) time_bucket: Option<u32>,
+    /// Only of this event bucket
+    #[arg(long, value_name = "N")]
+    pub(crate) event_bucket: Option<u32>,
+    /// Every split of every namespace
+    #[arg(long, conflicts_with_all = ["namespace", "series", "slice", "time_bucket", "event_bucket"])]
+    pub(crate) all: bool,
 }
 
 /// Which splits are meant.

@@ -95,7 +95,9 @@ fn an_old_history_is_split_verified_and_served_from_its_pieces() {
     let pieces = strategy["pieces"].as_array().unwrap();
     assert_eq!(strategy["pieceCount"], pieces.len());
 
-    insta::assert_snapshot!("split_verify", server.run(&["split", "verify", "plays"]).ok());
+    let verified = server.run(&["split", "verify", "plays"]).ok();
+    assert_eq!(server.run(&["split", "verify", "--all"]).ok(), verified);
+    insta::assert_snapshot!("split_verify", verified);
     let mode = ["split", "mode", "plays", "on", "--reason", "verified", "--by", "ann"];
     insta::assert_snapshot!("split_mode", steady(&server.run(&mode).ok(), &server));
     assert_eq!(history(&server), before);
@@ -151,6 +153,8 @@ fn what_is_wrong_is_explained() {
         (&["split", "list", "none"], 3),
         (&["split", "show", "plays", "nobody"], 3),
         (&["split", "verify", "plays", "nobody"], 3),
+        (&["split", "verify"], 2),
+        (&["split", "verify", "plays", "--all"], 2),
         (&["split", "abandon", "plays", "nobody"], 3),
         (&["namespace", "update", "plays", "--split-packing", "gzip"], 2),
         (&["namespace", "update", "plays", "--split-compare-percent", "101"], 4),

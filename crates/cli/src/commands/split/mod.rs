@@ -27,8 +27,8 @@ use crate::{
 };
 
 pub(crate) async fn run(session: &Session, command: SplitCommand) -> Outcome {
-    if let SplitCommand::Verify { which } = &command {
-        return verify::run(session, which).await;
+    if let SplitCommand::Verify(args) = &command {
+        return verify::run(session, args).await;
     }
     let client = session.connect().await?;
     match command {
@@ -46,7 +46,7 @@ pub(crate) async fn run(session: &Session, command: SplitCommand) -> Outcome {
             };
             diff(session, &client, request).await
         }
-        SplitCommand::Verify { which } => verify::run(session, &which).await,
+        SplitCommand::Verify(args) => verify::run(session, &args).await,
         SplitCommand::Mode(args) => mode::run(session, &client, &args).await,
     }
 }

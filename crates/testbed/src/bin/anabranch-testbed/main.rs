@@ -6,7 +6,7 @@
 
 use std::process::ExitCode;
 
-use anabranch_testbed::{Cluster, TestbedError, cassandra, kafka};
+use anabranch_testbed::{Cluster, Spark, TestbedError, cassandra, kafka};
 
 /// How much of a log is shown.
 const LOG_LINES: usize = 200;
@@ -36,6 +36,7 @@ fn run(args: &[&str]) -> Result<String, TestbedError> {
             let jars = if *server == "kafka" { kafka::JARS } else { cassandra::JARS };
             Ok(format!("{} is in {}", jars.name, jars.fetch()?.display()))
         }
+        ["fetch", "spark"] => Ok(format!("Spark is in {}", Spark::fetch()?.environment().display())),
         ["down"] => match Cluster::find()? {
             Some(mut cluster) => cluster.down().map(|()| "the cluster is down".to_owned()),
             None => Ok("no cluster is up".to_owned()),
