@@ -116,10 +116,10 @@ fn the_routes_are_these() {
     /healthz get: Whether the process is alive
     /metrics get: Metrics, in Prometheus's text format
     /readyz get: Whether the server is ready for requests
-    /v1/heatmap get: Shows where the ids of a namespace were read and written in the last half hour: time by range of hashed ids
+    /v1/heatmap get: Shows where the ids of a namespace were read and written in the last half hour
     /v1/namespaces get: Shows all namespaces
     /v1/namespaces post: Makes a namespace
-    /v1/namespaces/{namespace} delete: Deletes a namespace and everything in it
+    /v1/namespaces/{namespace} delete: Deletes a namespace
     /v1/namespaces/{namespace} get: Shows one namespace, with its slices and backfills
     /v1/namespaces/{namespace} patch: Changes the settings that are present in `config`, and sets those named in `clear` back to their defaults
     /v1/namespaces/{namespace}/backfills get: Shows the windows of a namespace
@@ -131,6 +131,8 @@ fn the_routes_are_these() {
     /v1/namespaces/{namespace}/events:write post: Queues events to be written soon
     /v1/namespaces/{namespace}/events:writeSync post: Writes events
     /v1/namespaces/{namespace}/series/{timeSeriesId}/partitions get: Shows the partitions of one series with their sizes, and which of them are split
+    /v1/namespaces/{namespace}/slices get: Shows the slices of a namespace with what was measured of each
+    /v1/namespaces/{namespace}/slices/{timeSlice} get: Shows one slice with what was measured of it
     /v1/namespaces/{namespace}/splits get: Shows splits of a namespace, newest slices first, without their pieces
     /v1/namespaces/{namespace}/splits/{timeSlice}/{timeSeriesId}/{timeBucket}/{eventBucket} get: Shows the split of one partition, with its pieces
     /v1/namespaces/{namespace}/splits:abandon post: Gives splits up
@@ -139,6 +141,11 @@ fn the_routes_are_these() {
     /v1/namespaces/{namespace}/splits:retry post: Lets splits that failed, are parked, were too small or are set aside begin again at once
     /v1/namespaces/{namespace}/splits:setReadMode post: Sets how far reads of a namespace trust splits
     /v1/namespaces/{namespace}/splits:verify post: Compares splits with their originals now, whole
+    /v1/namespaces/{namespace}/tuning get: Shows what the tuner decided for a namespace, with its evidence
+    /v1/namespaces/{namespace}/tuning:apply post: Gives slices that no write can reach yet the proposed settings
+    /v1/namespaces/{namespace}/tuning:propose post: Lets the tuner decide now, whatever the namespace lets it do by itself
+    /v1/namespaces/{namespace}/tuning:reject post: Says no to a proposal
+    /v1/namespaces/{namespace}:restore post: Brings back a namespace that was deleted, as long as its grace isn't over
     /v1/overview get: Shows what needs a person, and each namespace with its rates, latencies and splits
     /v1/tasks get: Shows what the background tasks of this server do
     ");
@@ -150,8 +157,8 @@ fn one_operation_in_full() {
     let operation = &document["paths"]["/v1/namespaces/{namespace}"]["delete"];
     let expected = json!({
         "operationId": "DeleteNamespace",
-        "summary": "Deletes a namespace and everything in it",
-        "description": "Deletes a namespace and everything in it. There is no way back.",
+        "summary": "Deletes a namespace",
+        "description": "Deletes a namespace: it isn't there any more at once, and everything in it goes when its grace is over.",
         "tags": ["NamespaceService"],
         "x-grpc-method": "anabranch.v1.NamespaceService/DeleteNamespace",
         "parameters": [

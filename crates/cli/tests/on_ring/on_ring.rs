@@ -1,3 +1,5 @@
+//! Two servers and two workers on three nodes and a broker, and what is taken away from them.
+
 mod load;
 mod processes;
 

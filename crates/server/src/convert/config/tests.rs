@@ -215,7 +215,7 @@ fn everything_that_cannot_be_is_named() {
     config.split.strategy: 0 is no strategy; take TIME_RANGE or EVENT_BUCKET
     config.split.packing: 9 is no packing; take ROWS, PLAIN, LZ4 or ZSTD
     config.block_list[0].time_series_id: must not be empty
-    clear[0]: there is no setting `colour`; known are seconds_per_slice, seconds_per_bucket, event_buckets, accept_limit, drift_limit, close_after, delete_after, seal_margin, slices_ahead, read_slo, write_slo, page_limits, write_limits, split, block_list
+    clear[0]: there is no setting `colour`; known are seconds_per_slice, seconds_per_bucket, event_buckets, accept_limit, drift_limit, close_after, delete_after, seal_margin, slices_ahead, read_slo, write_slo, page_limits, write_limits, split, tuner, block_list
     clear[1]: `event_buckets` is set in `config` too; take one of the two
     clear[2]: `block_list` is set in `config` too; take one of the two
     ");
