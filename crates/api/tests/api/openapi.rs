@@ -175,6 +175,12 @@ fn one_operation_in_full() {
                 "description": "The name once more, so that none is deleted by accident.",
                 "schema": {"type": "string"},
             },
+            {
+                "name": "grace",
+                "in": "query",
+                "description": "How long it can be restored; absent: as long as the server is configured to wait. Zero: not at all.",
+                "schema": {"$ref": "#/components/schemas/Duration"},
+            },
         ],
         "responses": {
             "200": {
