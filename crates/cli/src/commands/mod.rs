@@ -4,9 +4,11 @@ mod backfill;
 mod bus;
 mod completions;
 mod config;
+mod demo;
 mod doctor;
 mod heatmap;
 mod import;
+mod load;
 mod namespace;
 mod namespace_show;
 mod overview;
@@ -16,6 +18,7 @@ mod series;
 mod serve;
 mod split;
 mod tasks;
+mod top;
 mod worker;
 mod write;
 
@@ -40,6 +43,9 @@ pub(crate) async fn run(session: &Session, command: Command) -> Outcome {
         Command::Backfill(command) => Box::pin(backfill::run(session, command)).await,
         Command::Split(command) => Box::pin(split::run(session, command)).await,
         Command::Bus(BusCommand::Tail(args)) => Box::pin(bus::tail(session, &args)).await,
+        Command::Demo(args) => Box::pin(demo::run(session, &args)).await,
+        Command::Load(args) => Box::pin(load::run(session, &args)).await,
+        Command::Top(args) => Box::pin(top::run(session, &args)).await,
         Command::Overview(args) => overview::run(session, &args).await,
         Command::Series(args) => Box::pin(series::run(session, &args)).await,
         Command::HeatMap(args) => heatmap::run(session, &args).await,
