@@ -11,4 +11,5 @@ mod reads;
 mod servers;
 mod split_kills;
 mod splits;
+mod traffic;
 mod writes;

@@ -1,6 +1,6 @@
 //! Watches splits on their way and tells each state once, also those that were over between two looks.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use anabranch_api::v1::{
     ListSplitsRequest, Split, post_split_data::PartitionStrategy, split::State, split_settings::Packing,
@@ -10,7 +10,7 @@ use anabranch_client::Client;
 use super::narrator::Narrator;
 use crate::{
     failure::{Failure, Outcome},
-    times::{show_bytes, show_count, show_wire_duration},
+    times::{show_bytes, show_count, show_elapsed},
 };
 
 const ORDER: [State; 6] =
@@ -78,7 +78,8 @@ fn line(state: State, split: &Split) -> Option<(&'static str, String)> {
             let (before, after) = (before?, after?);
             let packing = Packing::as_str_name(&after.packing()).to_ascii_lowercase();
             let (from, to) = (show_bytes(before.bytes), show_bytes(after.bytes));
-            let took = show_wire_duration(segment.and_then(|segment| segment.time_taken.as_ref()));
+            let took = segment.and_then(|segment| segment.time_taken).and_then(|took| Duration::try_from(took).ok());
+            let took = show_elapsed(took.unwrap_or_default());
             Some(("split", format!("{from} became {to} in {pieces} pieces ({packing}), in {took}")))
         }
         _ => None,

@@ -35,6 +35,8 @@ const VALUE_BYTES: usize = 300;
 const BATCH: u64 = 500;
 /// No step takes longer, or something is wrong.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// The history's, and that of the traffic.
+const SPLITS: usize = 2;
 const LOOK: Duration = Duration::from_millis(20);
 
 pub(super) struct Story<'a> {
@@ -45,12 +47,13 @@ pub(super) struct Story<'a> {
     dice: Dice,
     zipf: Zipf,
     hero: String,
+    pipeline: Pipeline,
 }
 
 impl<'a> Story<'a> {
     pub(super) fn new(session: &'a Session, args: &'a DemoArgs, stage: &'a Stage, narrator: Narrator) -> Self {
         let (dice, zipf) = (Dice::new(args.seed), Zipf::new(IDS, EXPONENT));
-        Story { session, args, stage, narrator, dice, zipf, hero: traffic::series(1) }
+        Story { session, args, stage, narrator, dice, zipf, hero: traffic::series(1), pipeline: Pipeline::default() }
     }
 
     pub(super) async fn tell(&mut self) -> Outcome {
@@ -137,36 +140,38 @@ impl<'a> Story<'a> {
         let before = self.measure(history).await?;
         self.narrator.step("before", &before.told())?;
         let request = CloseBackfillRequest { namespace: name.clone(), id: opened.id };
+        self.look().await?;
         self.stage.client.close_backfill(request).await?;
         Ok((history, before))
     }
 
-    /// Only what no write can reach any more is split.
-    async fn wait_until_sealed(&self, time: Timestamp) -> Outcome {
+    /// Only what no write can reach any more is split; the history is, its window being closed.
+    async fn wait_until_sealed(&mut self, time: Timestamp) -> Outcome {
         let sealed = time.saturating_add(ACCEPT_LIMIT + SEAL_MARGIN + Duration::from_secs(1));
-        let now = self.session.now();
-        if now < sealed {
-            self.narrator.step("sealing", "waiting until no write can reach the traffic of before any more")?;
-            self.session.env.sleep(sealed.since(now)).await;
+        if self.session.now() < sealed {
+            self.narrator.step("sealing", "the traffic of before waits until no write can reach it any more")?;
+        }
+        while self.session.now() < sealed {
+            self.look().await?;
+            self.session.env.sleep(LOOK).await;
         }
         Ok(())
     }
 
-    async fn watch_the_split(&self) -> Outcome {
-        let everything = Interval::new(Timestamp::EARLIEST, self.session.now());
-        let reads = self.reads(everything);
+    /// Tells what happened to splits since the last look. Answers whether all are served.
+    async fn look(&mut self) -> Outcome<bool> {
+        self.pipeline.look(&self.stage.client, &self.stage.namespace, &self.narrator).await
+    }
+
+    async fn watch_the_split(&mut self) -> Outcome {
         let begun = self.session.env.monotonic();
-        let mut pipeline = Pipeline::default();
-        self.narrator.step("reading", &format!("the whole history of `{}`, as any client would", self.hero))?;
-        reads.everything().await?;
-        loop {
-            let served = pipeline.look(&self.stage.client, &self.stage.namespace, &self.narrator).await?;
-            if served && pipeline.count() >= 2 {
-                return Ok(());
-            }
-            self.check_patience(begun, "nothing was split")?;
+        self.narrator.step("reading", &format!("everything of `{}`, as any client would", self.hero))?;
+        self.reads(Interval::new(Timestamp::EARLIEST, self.session.now())).everything().await?;
+        while !(self.look().await? && self.pipeline.count() >= SPLITS) {
+            self.check_patience(begun, "not everything was split")?;
             self.session.env.sleep(LOOK).await;
         }
+        Ok(())
     }
 
     async fn verify(&self) -> Outcome {
