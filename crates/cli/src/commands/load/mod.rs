@@ -80,9 +80,9 @@ struct Sender {
 }
 
 impl Sender {
-    async fn send(self, mut schedule: Schedule) {
+    async fn send(self, schedule: Schedule) {
         let begun = self.env.monotonic();
-        while let Some((due, call)) = schedule.next() {
+        for (due, call) in schedule {
             let elapsed = self.env.monotonic().saturating_sub(begun);
             if due > elapsed {
                 self.env.sleep(due.saturating_sub(elapsed)).await;
