@@ -51,6 +51,10 @@ pub struct Metrics {
     pub splits_ended: IntCounterVec,
     /// From planning to being served.
     pub split_seconds: Histogram,
+    /// From a detection to the segment being served.
+    pub split_lag_seconds: Histogram,
+    /// What looking up split records took that reads waited for.
+    pub metadata_seconds: Histogram,
     /// Bytes of segments that were completed, before and after.
     pub split_bytes: IntCounterVec,
     /// How big partitions were that were split, and their pieces are.
@@ -150,6 +154,8 @@ impl Metrics {
                 &["state"],
             ),
             split_seconds: histogram("anabranch_split_seconds", "From planning a segment to serving it", 0.01),
+            split_lag_seconds: histogram("anabranch_split_lag_seconds", "From a detection to serving pieces", 0.01),
+            metadata_seconds: histogram("anabranch_metadata_seconds", "Looking up split records", 0.000_001),
             split_bytes: by("anabranch_split_bytes_total", "Bytes of completed segments", &["side"]),
             partition_bytes: register(&registry, sizes),
             comparisons: by("anabranch_comparisons_total", "Comparisons of splits with originals", &["outcome"]),

@@ -122,6 +122,10 @@ impl Engine {
                 self.splits.payments.forget(partition);
                 let Some(segment) = row.served.last() else { return };
                 self.metrics.split_seconds.observe(segment.took.as_secs_f64());
+                if let State::Detected { .. } = before.row.state {
+                    let lag = self.env.now().since(before.row.updated);
+                    self.metrics.split_lag_seconds.observe(lag.as_secs_f64());
+                }
                 let (from, to) = (segment.pre_split_data.bytes, segment.post_split_data.bytes);
                 self.metrics.split_bytes.with_label_values(&["before"]).inc_by(from);
                 self.metrics.split_bytes.with_label_values(&["after"]).inc_by(to);
