@@ -122,7 +122,7 @@ impl Engine {
                 self.splits.payments.forget(partition);
                 let Some(segment) = row.served.last() else { return };
                 self.metrics.split_seconds.observe(segment.took.as_secs_f64());
-                if let State::Detected { .. } = before.row.state {
+                if before.row.state == State::Detected {
                     let lag = self.env.now().since(before.row.updated);
                     self.metrics.split_lag_seconds.observe(lag.as_secs_f64());
                 }
