@@ -140,7 +140,7 @@ impl Cost {
 
 /// Before and after, side by side.
 pub(super) fn compared(before: &Cost, after: &Cost, colors: bool) -> String {
-    let mut table = Table::new(&["read", "before", "after", "ratio"]).align_right(&[1, 2, 3]).indented(2);
+    let mut table = Table::new(&["read", "original", "pieces", "ratio"]).align_right(&[1, 2, 3]).indented(2);
     let mut row = |name: String, before: String, after: String, ratio: f64| {
         table.row(vec![name, before, after, format!("{ratio:.2}")]);
     };

@@ -59,15 +59,22 @@ impl<'a> Story<'a> {
     pub(super) async fn tell(&mut self) -> Outcome {
         self.introduce()?;
         let sealed_from = self.play_traffic().await?;
-        let (history, before) = self.import_history().await?;
+        let history = self.import_history().await?;
         self.wait_until_sealed(sealed_from).await?;
         self.watch_the_split().await?;
         self.verify().await?;
         self.promote(history).await?;
+        // Right after one another, so that a busy machine slows both.
+        self.set_mode(ReadMode::Off, "to measure the original once more").await?;
+        let before = self.measure(history).await?;
+        self.set_mode(ReadMode::On, "to measure the pieces, without comparisons beside").await?;
         let after = self.measure(history).await?;
         self.narrator.step("after", &after.told())?;
         self.narrator.lines("")?;
-        let what = format!("Reads of `{}` from {} on {}, medians:", self.hero, history.start, self.stage.back_end);
+        let what = format!(
+            "Reads of `{}` from {} on {}, original and pieces, medians:",
+            self.hero, history.start, self.stage.back_end
+        );
         self.narrator.lines(&what)?;
         self.narrator.lines(compared(&before, &after, self.session.colors.stdout).trim_end())
     }
@@ -115,7 +122,7 @@ impl<'a> Story<'a> {
     }
 
     /// An old history of the busiest series. While its window is open nothing there is split: the time to measure.
-    async fn import_history(&mut self) -> Outcome<(Interval, Cost)> {
+    async fn import_history(&mut self) -> Outcome<Interval> {
         let client = &self.stage.client;
         let start = self.session.now().saturating_sub(HISTORY_AGO);
         let length = HISTORY_STEP * u32::try_from(HISTORY_EVENTS).unwrap_or(u32::MAX);
@@ -142,7 +149,7 @@ impl<'a> Story<'a> {
         let request = CloseBackfillRequest { namespace: name.clone(), id: opened.id };
         self.look().await?;
         self.stage.client.close_backfill(request).await?;
-        Ok((history, before))
+        Ok(history)
     }
 
     /// Only what no write can reach any more is split; the history is, its window being closed.
@@ -211,14 +218,19 @@ impl<'a> Story<'a> {
         };
         let text = format!("COMPARISON to EXEC, reads are answered from pieces now: {}", change.reason);
         self.narrator.step("promoted", &text)?;
+        self.narrator
+            .more("now to OFF and to ON, as an operator could: originals and pieces are measured, one after the other")
+    }
+
+    async fn set_mode(&self, mode: ReadMode, reason: &str) -> Outcome {
         let request = SetReadModeRequest {
-            namespace: name,
-            read_mode: ReadMode::On.into(),
-            reason: "to measure without comparisons beside".to_owned(),
+            namespace: self.stage.namespace.clone(),
+            read_mode: mode.into(),
+            reason: reason.to_owned(),
             by: "demo".to_owned(),
         };
         self.stage.client.set_read_mode(request).await?;
-        self.narrator.more("and to ON, which an operator does when trust is there: nothing is compared any more")
+        Ok(())
     }
 
     /// Some traffic until somebody ends it.
