@@ -6,6 +6,7 @@ mod invariants;
 mod links;
 mod machine;
 mod manifests;
+mod metrics;
 mod shape;
 mod tokens;
 mod tree;
@@ -34,6 +35,7 @@ Rules:
   machine      no path of one machine, no private registry, no word about the way of working
   links        links between pages lead somewhere
   manifests    every crate takes the workspace's lints, which forbid unsafe; Cargo.lock is kept
+  metrics      code, docs/metrics.md and deploy/ name the same metrics; every alert is explained
   invariants   every invariant that is proven is cited by a test";
 
 /// A rule: every place in the tree that breaks it.
@@ -50,6 +52,7 @@ const RULES: &[(&str, Rule)] = &[
     ("machine", machine::check),
     ("links", links::check),
     ("manifests", manifests::check),
+    ("metrics", metrics::check),
     ("invariants", invariants::check),
 ];
 

@@ -13,6 +13,7 @@ mod planning;
 mod session;
 mod spelling;
 mod times;
+mod traffic;
 
 use std::process::ExitCode;
 

@@ -53,8 +53,14 @@ pub struct Metrics {
     pub splits_ended: IntCounterVec,
     /// From planning to being served.
     pub split_seconds: Histogram,
+    /// From a detection to the segment being served.
+    pub split_lag_seconds: Histogram,
+    /// What looking up split records took that reads waited for.
+    pub metadata_seconds: Histogram,
     /// Bytes of segments that were completed, before and after.
     pub split_bytes: IntCounterVec,
+    /// How big partitions were that were split, and their pieces are.
+    pub partition_bytes: HistogramVec,
     /// Comparisons of splits with originals, by outcome.
     pub comparisons: IntCounterVec,
     /// What the sides of a comparison took.
@@ -67,6 +73,8 @@ pub struct Metrics {
     pub split_records: IntGaugeVec,
     /// Partitions in all filters.
     pub filter_elements: IntGauge,
+    /// Partitions in the filters of slices; at most 200 of them.
+    pub slice_filter_elements: IntGaugeVec,
     /// Size of all filters.
     pub filter_bytes: IntGauge,
     /// Age of the oldest filter.
@@ -107,6 +115,11 @@ impl Metrics {
         let opts = HistogramOpts::new("anabranch_comparison_seconds", "What the sides of a comparison took")
             .buckets(exponential_buckets(0.0001, 4.0, 10).expect("bounds are constants"));
         let sides = HistogramVec::new(opts, &["side"]).expect("names are constants");
+        let opts = HistogramOpts::new("anabranch_split_partition_bytes", "Sizes of what was split, and of its pieces")
+            .buckets(exponential_buckets(16384.0, 4.0, 10).expect("bounds are constants"));
+        let sizes = HistogramVec::new(opts, &["side"]).expect("names are constants");
+        let opts = Opts::new("anabranch_slice_filter_elements", "Partitions in the filters of slices");
+        let slices = IntGaugeVec::new(opts, &["namespace", "slice"]).expect("names are constants");
         let states = IntGaugeVec::new(Opts::new("anabranch_split_records", "Split records by state"), &["state"])
             .expect("names are constants");
         let buckets = exponential_buckets(1.0, 2.0, 12).expect("bounds are constants");
@@ -144,13 +157,17 @@ impl Metrics {
                 &["state"],
             ),
             split_seconds: histogram("anabranch_split_seconds", "From planning a segment to serving it", 0.01),
+            split_lag_seconds: histogram("anabranch_split_lag_seconds", "From a detection to serving pieces", 0.01),
+            metadata_seconds: histogram("anabranch_metadata_seconds", "Looking up split records", 0.000_001),
             split_bytes: by("anabranch_split_bytes_total", "Bytes of completed segments", &["side"]),
+            partition_bytes: register(&registry, sizes),
             comparisons: by("anabranch_comparisons_total", "Comparisons of splits with originals", &["outcome"]),
             side_seconds: register(&registry, sides),
             splits_set_aside: count("anabranch_splits_set_aside_total", "Splits set aside because they didn't pay"),
             mode_changes: by("anabranch_mode_changes_total", "Changes of the read mode", &["namespace", "mode"]),
             split_records: register(&registry, states),
             filter_elements: gauge("anabranch_filter_elements", "Partitions in all filters"),
+            slice_filter_elements: register(&registry, slices),
             filter_bytes: gauge("anabranch_filter_bytes", "Size of all filters"),
             filter_age_seconds: gauge("anabranch_filter_age_seconds", "Age of the oldest filter"),
             router_hits: gauge("anabranch_router_hits", "Split records found in the cache"),

@@ -15,7 +15,11 @@ use anabranch_store::Store;
 use anabranch_store_cassandra::{CassandraOptions, CassandraStore, ConnectError, Credentials};
 use anabranch_store_fjall::FjallStore;
 
-use crate::{BusUrl, Config, StartError, observe::Observe};
+use crate::{
+    BusUrl, Config, StartError,
+    observe::Observe,
+    timed_store::{TimedStore, store_seconds},
+};
 
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
@@ -78,11 +82,17 @@ impl Backend {
 
     /// On a store that is open.
     pub(crate) async fn over(store: Arc<dyn Store>, config: &Config, env: &Env) -> Result<Backend, StartError> {
+        let seconds = store_seconds();
+        let store: Arc<dyn Store> = Arc::new(TimedStore::new(store, env.clone(), seconds.clone()));
         let bus = connect_bus(config, env).await;
         let started = match bus {
             Ok(bus) => {
                 let engine = Engine::start_on(store.clone(), bus.clone(), env.clone(), config.engine_options()).await;
-                engine.map(|engine| Backend { engine, bus }).map_err(StartError::from)
+                engine.map_err(StartError::from).and_then(|engine| {
+                    let registered = engine.metrics().registry.register(Box::new(seconds));
+                    registered.map_err(|error| StartError::Internal(error.to_string()))?;
+                    Ok(Backend { engine, bus })
+                })
             }
             Err(error) => Err(error),
         };

@@ -17,6 +17,7 @@
 //! | `http` | the routes, and failures as JSON |
 //! | `dashboard` | the pages for people at `/` and `/ui/`, drawn by the server |
 //! | `observe` | what is counted, and `/metrics` |
+//! | `timed_store` | what calls of the store take |
 
 mod backend;
 pub mod config;
@@ -32,6 +33,7 @@ mod observe;
 mod operations;
 pub mod start;
 pub mod tail;
+mod timed_store;
 mod tls;
 pub mod worker;
 

@@ -1,6 +1,9 @@
-//! What the server counts beside the engine, and the text of `/metrics`. Labels are fixed words only.
+//! What the server counts beside the engine, and the text of `/metrics`. Labels are fixed words and a bounded number of namespaces.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use anabranch_bus::{BusError, BusState};
 use anabranch_runtime::Env;
@@ -28,11 +31,16 @@ impl Protocol {
     }
 }
 
+/// Namespaces that are told apart; the rest is `other`.
+const NAMED_NAMESPACES: usize = 200;
+
 /// The server's counters.
 pub(crate) struct Observe {
     registry: Registry,
     env: Env,
     requests: HistogramVec,
+    by_namespace: HistogramVec,
+    named: Mutex<BTreeSet<String>>,
     pub(crate) in_flight: IntGauge,
     pub(crate) refused: IntCounterVec,
     pub(crate) panics: IntCounter,
@@ -100,6 +108,11 @@ impl Observe {
         let buckets = exponential_buckets(0.0001, 2.0, 18).expect("bounds are constants");
         let opts = HistogramOpts::new("anabranch_request_seconds", "Time that requests took").buckets(buckets);
         let requests = HistogramVec::new(opts, &["protocol", "method", "code"]);
+        // Fewer of them, for there are many of these.
+        let buckets = exponential_buckets(0.0002, 4.0, 9).expect("bounds are constants");
+        let help = "Time that requests took, by namespace";
+        let opts = HistogramOpts::new("anabranch_namespace_request_seconds", help).buckets(buckets);
+        let by_namespace = HistogramVec::new(opts, &["method", "namespace"]);
         let in_flight = IntGauge::new("anabranch_requests_in_flight", "Requests being worked on");
         let refused = Opts::new("anabranch_requests_refused_total", "Requests refused because too many are worked on");
         let panics = IntCounter::new("anabranch_panics_total", "Requests that ended in a panic");
@@ -109,6 +122,8 @@ impl Observe {
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         Arc::new(Observe {
             requests: register(&registry, requests),
+            by_namespace: register(&registry, by_namespace),
+            named: Mutex::default(),
             in_flight: register(&registry, in_flight),
             refused: register(&registry, IntCounterVec::new(refused, &["protocol"])),
             panics: register(&registry, panics),
@@ -136,6 +151,30 @@ impl Observe {
             log(protocol, method, failure);
         }
         result
+    }
+
+    /// Takes the time of what is done in a namespace.
+    pub(crate) async fn in_namespace<T>(
+        &self,
+        method: &'static str,
+        namespace: &str,
+        work: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        let begun = self.env.monotonic();
+        let result = work.await;
+        let took = self.env.monotonic().saturating_sub(begun);
+        let label = if self.is_named(namespace, result.is_ok()) { namespace } else { "other" };
+        self.by_namespace.with_label_values(&[method, label]).observe(took.as_secs_f64());
+        result
+    }
+
+    /// Only a success shows that there is such a namespace: names that clients make up don't take the room.
+    fn is_named(&self, namespace: &str, exists: bool) -> bool {
+        let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
+        if named.contains(namespace) {
+            return true;
+        }
+        exists && named.len() < NAMED_NAMESPACES && named.insert(namespace.to_owned())
     }
 
     /// Everything counted, in Prometheus's text format.

@@ -70,7 +70,8 @@ impl Operations {
     ) -> Answer<v1::WriteEventRecordsSyncResponse> {
         let begun = self.env.monotonic();
         let namespace = message.namespace.clone();
-        let receipt = self.engine.write_sync(write_request(message, timeout)).await?;
+        let work = async { Ok(self.engine.write_sync(write_request(message, timeout)).await?) };
+        let receipt = self.observe.in_namespace("WriteEventRecordsSync", &namespace, work).await?;
         let context = v1::ResponseContext { namespace, time_taken: self.since(begun), ..Default::default() };
         Ok(v1::WriteEventRecordsSyncResponse { events_stored: count(receipt.events), response_context: Some(context) })
     }
@@ -80,7 +81,9 @@ impl Operations {
         message: v1::WriteEventRecordsRequest,
         timeout: Option<Duration>,
     ) -> Answer<v1::WriteEventRecordsResponse> {
-        let events = self.engine.write_queued(write_request(message, timeout)).await?;
+        let namespace = message.namespace.clone();
+        let work = async { Ok(self.engine.write_queued(write_request(message, timeout)).await?) };
+        let events = self.observe.in_namespace("WriteEventRecords", &namespace, work).await?;
         Ok(v1::WriteEventRecordsResponse { events_queued: count(events) })
     }
 
@@ -91,7 +94,8 @@ impl Operations {
     ) -> Answer<FoundPage> {
         let begun = self.env.monotonic();
         let (namespace, series) = (message.namespace.clone(), message.time_series_id.clone());
-        let page = self.engine.read(read_request(message, timeout)?).await?;
+        let work = async { Ok(self.engine.read(read_request(message, timeout)?).await?) };
+        let page = self.observe.in_namespace("ReadEventRecords", &namespace, work).await?;
         Ok(FoundPage { page, namespace, series, took: self.env.monotonic().saturating_sub(begun) })
     }
 
@@ -102,7 +106,8 @@ impl Operations {
     ) -> Answer<v1::SearchEventRecordsResponse> {
         let begun = self.env.monotonic();
         let namespace = message.namespace.clone();
-        let page = self.engine.search(&search_request(message, timeout)?).await?;
+        let work = async { Ok(self.engine.search(&search_request(message, timeout)?).await?) };
+        let page = self.observe.in_namespace("SearchEventRecords", &namespace, work).await?;
         Ok(search_response(page, namespace, self.env.monotonic().saturating_sub(begun)))
     }
 

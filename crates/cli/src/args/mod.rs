@@ -3,7 +3,9 @@
 mod backfill;
 mod block;
 mod bus;
+mod demo;
 mod import;
+mod load;
 mod local;
 mod namespace;
 mod observe;
@@ -24,10 +26,12 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) use backfill::{BackfillCommand, OpenArgs};
 pub(crate) use block::{AddArgs, BlockCommand};
 pub(crate) use bus::{BusCommand, BusTailArgs};
+pub(crate) use demo::DemoArgs;
 pub(crate) use import::{FileFormat, ImportArgs};
+pub(crate) use load::LoadArgs;
 pub(crate) use local::{CompletionsArgs, ConfigArgs, DoctorArgs};
 pub(crate) use namespace::{DeleteArgs, NamespaceCommand, UpdateArgs};
-pub(crate) use observe::{HeatMapArgs, Measure, OverviewArgs, SeriesArgs};
+pub(crate) use observe::{HeatMapArgs, Measure, OverviewArgs, SeriesArgs, TopArgs};
 pub(crate) use plan::PlanArgs;
 pub(crate) use read::ReadArgs;
 pub(crate) use retention::RetentionArgs;
@@ -42,6 +46,7 @@ use crate::times;
 
 const EXAMPLES: &str = "\
 Examples:
+  anabranch demo                                # a wide partition splits itself, in a minute
   anabranch serve                               # data in ./anabranch-data
   anabranch namespace create plays
   anabranch write plays --series profile:123 --item title=Dark
@@ -127,6 +132,8 @@ pub(crate) enum ColorChoice {
 /// Every command.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// See a wide partition split itself, in a minute
+    Demo(DemoArgs),
     /// Run a server on a data directory, or on a cluster
     Serve(ServeArgs),
     /// Create, list, show, change and delete namespaces
@@ -151,11 +158,15 @@ pub(crate) enum Command {
     /// Show, request, retry, give up and verify splits; set how far reads trust them
     #[command(subcommand)]
     Split(SplitCommand),
+    /// Send made-up traffic to a server, and measure it
+    Load(Box<LoadArgs>),
     /// Look at the bus of detections
     #[command(subcommand)]
     Bus(BusCommand),
     /// Show what needs a person, and how each namespace fares
     Overview(OverviewArgs),
+    /// Watch rates, latencies, splits and tasks of a server
+    Top(TopArgs),
     /// Show the partitions of a series, how big they are and which are split
     Series(SeriesArgs),
     /// Show where ids are read and written most

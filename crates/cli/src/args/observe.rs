@@ -1,4 +1,4 @@
-//! `anabranch overview`, `anabranch series` and `anabranch heatmap`.
+//! `anabranch overview`, `anabranch top`, `anabranch series` and `anabranch heatmap`.
 
 use std::time::Duration;
 
@@ -13,6 +13,15 @@ Examples:
   anabranch overview --output json | jq .warnings
 
 What needs a person comes first. Rates and latencies are those of the one server that is asked.";
+
+const TOP_EXAMPLES: &str = "\
+Examples:
+  anabranch top
+  anabranch top --interval 500ms --window 10s
+  anabranch top --once                     # one frame, for scripts
+
+What needs a person comes first, then namespaces, splits on their way and background tasks, the busiest first. They are those \
+of the one server that is asked. Ctrl-C ends it. For programs there are `anabranch overview` and `anabranch tasks`.";
 
 const SERIES_EXAMPLES: &str = "\
 Examples:
@@ -39,6 +48,21 @@ pub(crate) struct OverviewArgs {
     pub(crate) namespace: Option<String>,
     /// Over how long rates and latencies are taken, from 10s to 10m
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = times::parse_duration)]
+    pub(crate) window: Duration,
+}
+
+/// What a server does, live.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = TOP_EXAMPLES)]
+pub(crate) struct TopArgs {
+    /// Print one frame and end
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// How often it looks
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = times::parse_duration, conflicts_with = "once")]
+    pub(crate) interval: Duration,
+    /// Over how long rates and latencies are taken, from 10s to 10m
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = times::parse_duration)]
     pub(crate) window: Duration,
 }
 

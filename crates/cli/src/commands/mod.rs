@@ -5,9 +5,11 @@ mod block;
 mod bus;
 mod completions;
 mod config;
+mod demo;
 mod doctor;
 mod heatmap;
 mod import;
+mod load;
 mod namespace;
 mod namespace_show;
 mod overview;
@@ -19,6 +21,7 @@ mod serve;
 mod slice;
 mod split;
 mod tasks;
+mod top;
 mod tune;
 mod worker;
 mod write;
@@ -46,6 +49,9 @@ pub(crate) async fn run(session: &Session, command: Command) -> Outcome {
         Command::Retention(args) => Box::pin(retention::run(session, &args)).await,
         Command::Split(command) => Box::pin(split::run(session, command)).await,
         Command::Bus(BusCommand::Tail(args)) => Box::pin(bus::tail(session, &args)).await,
+        Command::Demo(args) => Box::pin(demo::run(session, &args)).await,
+        Command::Load(args) => Box::pin(load::run(session, &args)).await,
+        Command::Top(args) => Box::pin(top::run(session, &args)).await,
         Command::Overview(args) => overview::run(session, &args).await,
         Command::Series(args) => Box::pin(series::run(session, &args)).await,
         Command::HeatMap(args) => heatmap::run(session, &args).await,

@@ -29,7 +29,7 @@ pub(crate) async fn run(session: &Session, args: &OverviewArgs) -> Outcome {
     Ok(out.flush()?)
 }
 
-fn warnings(out: &mut Out, answer: &Overview) -> std::io::Result<()> {
+pub(super) fn warnings(out: &mut Out, answer: &Overview) -> std::io::Result<()> {
     if answer.warnings.is_empty() {
         return out.line("nothing needs a person");
     }
@@ -41,7 +41,7 @@ fn warnings(out: &mut Out, answer: &Overview) -> std::io::Result<()> {
     })
 }
 
-fn table(namespaces: &[NamespaceOverview]) -> Table {
+pub(super) fn table(namespaces: &[NamespaceOverview]) -> Table {
     let headers = [
         "namespace",
         "mode",

@@ -12,4 +12,5 @@ mod servers;
 mod slices;
 mod split_kills;
 mod splits;
+mod traffic;
 mod writes;

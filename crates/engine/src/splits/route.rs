@@ -98,7 +98,10 @@ impl<'a> Routing<'a> {
         };
         // So that the original can still answer when the record doesn't come.
         let patience = self.deadline.saturating_sub(self.engine.env.monotonic()) / 2;
-        let route = match self.engine.env.timeout(patience, splits.router.record(&wide)).await {
+        let begun = self.engine.env.monotonic();
+        let record = self.engine.env.timeout(patience, splits.router.record(&wide)).await;
+        metrics.metadata_seconds.observe(self.engine.env.monotonic().saturating_sub(begun).as_secs_f64());
+        let route = match record {
             Ok(Ok(Some(row))) => Served::of(row, reopened).ok_or("not_usable"),
             Ok(Ok(None)) => Err("false_positive"),
             Ok(Err(error)) => {

@@ -10,6 +10,9 @@ use crate::{
     splits::{due::Errand, ground::bucket, summary::SplitSummary},
 };
 
+/// Slices whose filters are counted one by one.
+const NAMED_SLICES: usize = 200;
+
 impl Engine {
     /// Sweeps until the engine stops.
     pub(crate) async fn run_sweep(&self) {
@@ -124,7 +127,12 @@ impl Engine {
         let now = self.env.now();
         let filters = self.splits.router.filters();
         let (mut elements, mut bits, mut oldest) = (0, 0, 0);
-        for filter in filters.values() {
+        self.metrics.slice_filter_elements.reset();
+        for (index, (table, filter)) in filters.iter().enumerate() {
+            if index < NAMED_SLICES {
+                let labels = [table.namespace.as_str(), &table.table];
+                self.metrics.slice_filter_elements.with_label_values(&labels).set(filter.elements() as i64);
+            }
             elements += filter.elements();
             bits += filter.bits();
             oldest = oldest.max(now.since(filter.built()).as_secs());

@@ -122,9 +122,16 @@ impl Engine {
                 self.splits.payments.forget(partition);
                 let Some(segment) = row.served.last() else { return };
                 self.metrics.split_seconds.observe(segment.took.as_secs_f64());
+                if before.row.state == State::Detected {
+                    let lag = self.env.now().since(before.row.updated);
+                    self.metrics.split_lag_seconds.observe(lag.as_secs_f64());
+                }
                 let (from, to) = (segment.pre_split_data.bytes, segment.post_split_data.bytes);
                 self.metrics.split_bytes.with_label_values(&["before"]).inc_by(from);
                 self.metrics.split_bytes.with_label_values(&["after"]).inc_by(to);
+                let sizes = |side: &str| self.metrics.partition_bytes.with_label_values(&[side]);
+                sizes("before").observe(from as f64);
+                segment.pieces.iter().for_each(|piece| sizes("after").observe(piece.content.bytes as f64));
                 let pieces = segment.pieces.len();
                 tracing::info!(?partition, pieces, from, to, took = ?segment.took, "a segment is served from pieces");
             }

@@ -83,6 +83,8 @@ async fn pages_and_metrics_are_served() {
     let metrics = fixture.get("/metrics").await;
     for part in [
         "anabranch_request_seconds_count{code=\"OK\",method=\"WriteEventRecordsSync\",protocol=\"grpc\"} 1",
+        "anabranch_namespace_request_seconds_count{method=\"WriteEventRecordsSync\",namespace=\"plays\"} 1",
+        "anabranch_store_seconds_count{call=\"write\"}",
         "anabranch_request_seconds_count{code=\"NOT_FOUND\",method=\"ReadEventRecords\",protocol=\"http\"} 1",
         "anabranch_build_info{version=",
         "anabranch_requests_in_flight 0",
