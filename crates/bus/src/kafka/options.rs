@@ -55,6 +55,8 @@ impl KafkaOptions {
         config.set("client.id", "anabranch");
         // The default waits for up to 10 s before it looks whether a broker is back.
         config.set("reconnect.backoff.max.ms", "1000");
+        // Beginning anew with the addresses given can go on forever when the only broker was away for a while.
+        config.set("metadata.recovery.strategy", "none");
         for (name, value) in &self.settings {
             config.set(name, value);
         }
