@@ -23,6 +23,8 @@ const READERS: usize = 3;
 /// Series that take writes all the time.
 const LIVE: usize = 4;
 const BATCH: usize = 5;
+/// Between two requests of a client: three nodes on one small machine are to be tried, not drowned.
+const PAUSE: Duration = Duration::from_millis(150);
 /// How long the load may make no progress, as when a node that was asked is gone.
 const STALL: Duration = Duration::from_secs(120);
 /// Servers that were killed are back within this many tries.
@@ -200,7 +202,7 @@ async fn write(oracle: &Oracle, counts: &Counts, stop: &AtomicBool, addresses: &
             // It may be stored or not: both are right from now on.
             Err(_) => drop(counts.failed.fetch_add(1, Ordering::Relaxed)),
         }
-        env.sleep(Duration::from_millis(20)).await;
+        env.sleep(PAUSE).await;
     }
 }
 
@@ -231,7 +233,7 @@ async fn read(oracle: &Oracle, counts: &Counts, stop: &AtomicBool, addresses: &[
         let found = scan(&clients, &series, counts, turn).await;
         oracle.check(&series, &before, &found);
         counts.scans.fetch_add(1, Ordering::Relaxed);
-        env.sleep(Duration::from_millis(20)).await;
+        env.sleep(PAUSE).await;
     }
 }
 
