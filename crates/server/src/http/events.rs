@@ -16,37 +16,15 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use super::{
     Http, errors,
-    message::{InPath, fill, timeout},
+    message::{InPath, fill, posts, timeout},
     refuse,
 };
 use crate::{convert::reads::FoundPage, failure::Failure, limits::Permit, observe::Protocol, operations::Answer};
 
-pub(super) async fn write_sync(
-    State(http): State<Arc<Http>>,
-    InPath(namespace): InPath<String>,
-    request: Request,
-) -> Response {
-    let timeout = timeout(&request);
-    let work = async {
-        let mut message: WriteEventRecordsRequest = http.message(request).await?;
-        fill(&mut message.namespace, "namespace", namespace)?;
-        http.operations.write_sync(message, timeout).await
-    };
-    http.answer("WriteEventRecordsSync", work).await
-}
-
-pub(super) async fn write(
-    State(http): State<Arc<Http>>,
-    InPath(namespace): InPath<String>,
-    request: Request,
-) -> Response {
-    let timeout = timeout(&request);
-    let work = async {
-        let mut message: WriteEventRecordsRequest = http.message(request).await?;
-        fill(&mut message.namespace, "namespace", namespace)?;
-        http.operations.write(message, timeout).await
-    };
-    http.answer("WriteEventRecords", work).await
+posts! {
+    write_sync: "WriteEventRecordsSync" WriteEventRecordsRequest => write_sync, timeout;
+    write: "WriteEventRecords" WriteEventRecordsRequest => write, timeout;
+    search: "SearchEventRecords" SearchEventRecordsRequest => search, timeout;
 }
 
 pub(super) async fn read(
@@ -61,20 +39,6 @@ pub(super) async fn read(
         http.operations.read(message, timeout).await.map(FoundPage::into_message)
     };
     http.answer("ReadEventRecords", work).await
-}
-
-pub(super) async fn search(
-    State(http): State<Arc<Http>>,
-    InPath(namespace): InPath<String>,
-    request: Request,
-) -> Response {
-    let timeout = timeout(&request);
-    let work = async {
-        let mut message: SearchEventRecordsRequest = http.message(request).await?;
-        fill(&mut message.namespace, "namespace", namespace)?;
-        http.operations.search(message, timeout).await
-    };
-    http.answer("SearchEventRecords", work).await
 }
 
 /// A history as lines of JSON, one page each. A failure of the first page is an ordinary one; a later one is the last line.

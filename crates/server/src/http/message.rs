@@ -23,19 +23,21 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 /// The reason of the one failure whose status isn't the twin of its code.
 pub(super) const TOO_LARGE: &str = "BODY_TOO_LARGE";
 
-/// Routes that take a message, fill in the namespace, and do what it says.
+/// Routes that take a message, fill in the namespace, and do what it says; within the time that the client gives, where the
+/// operation takes one.
 macro_rules! posts {
-    ($($name:ident: $rpc:literal $request:ident => $operation:ident;)*) => {
+    ($($name:ident: $rpc:literal $request:ident => $operation:ident $(, $timeout:ident)?;)*) => {
         $(
             pub(super) async fn $name(
                 axum::extract::State(http): axum::extract::State<std::sync::Arc<super::Http>>,
                 super::message::InPath(namespace): super::message::InPath<String>,
                 request: axum::extract::Request,
             ) -> axum::response::Response {
+                $( let $timeout = super::message::timeout(&request); )?
                 let work = async {
                     let mut message: $request = http.message(request).await?;
                     super::message::fill(&mut message.namespace, "namespace", namespace)?;
-                    http.operations.$operation(message).await
+                    http.operations.$operation(message $(, $timeout)?).await
                 };
                 http.answer($rpc, Box::pin(work)).await
             }
