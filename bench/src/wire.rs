@@ -1,19 +1,15 @@
-//! Connections that send prepared bytes and hand over received ones, so that what is measured is the server and not the
-//! client's encoding.
+//! Connections that send prepared bytes and hand over received ones as they come: HTTP/2 frames and nothing above them, so
+//! that what is measured is the server and not a client's way of encoding, gathering and decoding.
 
-use std::net::SocketAddr;
+use std::{collections::VecDeque, net::SocketAddr};
 
 use anabranch_api::v1;
-use anyhow::{Context, Result};
-use bytes::{Buf, BufMut, Bytes};
+use anyhow::{Context, Result, bail, ensure};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use h2::{RecvStream, client::SendRequest};
 use prost::Message;
-use tonic::{
-    Status, Streaming,
-    client::Grpc,
-    codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
-    codegen::http::uri::PathAndQuery,
-    transport::{Channel, Endpoint},
-};
+use tokio::net::TcpStream;
+use tonic::codegen::http::{HeaderMap, Request};
 
 pub(crate) const WRITE_SYNC: &str = "/anabranch.v1.TimeSeriesService/WriteEventRecordsSync";
 pub(crate) const READ: &str = "/anabranch.v1.TimeSeriesService/ReadEventRecords";
@@ -22,49 +18,152 @@ pub(crate) const CREATE_NAMESPACE: &str = "/anabranch.v1.NamespaceService/Create
 
 /// Enough for a page to arrive without waiting for the window to be opened again.
 const WINDOW_BYTES: u32 = 4 << 20;
-/// Frames as big as the server takes them; 16 KiB, the least, would cost it a system call each.
-const FRAME_BYTES: u32 = 256 << 10;
-const MAX_MESSAGE_BYTES: usize = 64 << 20;
+/// A page comes in one frame: with 16 KiB, the least, each would cost the server a system call, and us a look at it.
+const FRAME_BYTES: u32 = 1 << 20;
+/// What comes before each message: whether it is compressed, and its length.
+const PREFIX_BYTES: usize = 5;
 
 /// One connection of its own.
-pub(crate) struct Connection(Grpc<Channel>);
+pub(crate) struct Connection {
+    requests: SendRequest<Bytes>,
+    authority: String,
+}
 
 impl Connection {
     pub(crate) async fn open(address: SocketAddr) -> Result<Connection> {
-        let endpoint = Endpoint::from_shared(format!("http://{address}"))?
-            .initial_stream_window_size(WINDOW_BYTES)
-            .initial_connection_window_size(2 * WINDOW_BYTES)
-            .max_frame_size(FRAME_BYTES)
-            .tcp_nodelay(true);
-        let channel = endpoint.connect().await.with_context(|| format!("cannot connect to {address}"))?;
-        Ok(Connection(Grpc::new(channel).max_decoding_message_size(MAX_MESSAGE_BYTES)))
+        let tcp = TcpStream::connect(address).await.with_context(|| format!("cannot connect to {address}"))?;
+        tcp.set_nodelay(true)?;
+
+        let mut builder = h2::client::Builder::new();
+        builder.initial_window_size(WINDOW_BYTES).initial_connection_window_size(2 * WINDOW_BYTES);
+        builder.max_frame_size(FRAME_BYTES);
+        let (requests, connection) = builder.handshake(tcp).await?;
+        // Ends with the last handle of it.
+        tokio::spawn(connection);
+        Ok(Connection { requests, authority: address.to_string() })
     }
 
-    /// Sends a request and waits for its answer.
-    pub(crate) async fn call(&mut self, method: &'static str, request: Bytes) -> Result<Bytes> {
-        self.ready().await?;
-        let codec = Raw { request_bytes: request.len() };
-        let path = PathAndQuery::from_static(method);
-        let answer = self.0.unary(tonic::Request::new(request), path, codec).await;
-        answer.map(tonic::Response::into_inner).map_err(|status| failed(method, &status))
+    /// Sends a request and waits until its answer has come.
+    pub(crate) async fn call(&mut self, method: &'static str, request: Bytes) -> Result<Answer> {
+        let mut messages = self.stream(method, request).await?;
+        messages.fill_all().await?;
+        Ok(Answer(messages))
     }
 
-    /// Sends a request and returns its stream of answers.
-    pub(crate) async fn stream(&mut self, method: &'static str, request: Bytes) -> Result<Streaming<Bytes>> {
-        self.ready().await?;
-        let codec = Raw { request_bytes: request.len() };
-        let path = PathAndQuery::from_static(method);
-        let answer = self.0.server_streaming(tonic::Request::new(request), path, codec).await;
-        answer.map(tonic::Response::into_inner).map_err(|status| failed(method, &status))
-    }
-
-    async fn ready(&mut self) -> Result<()> {
-        self.0.ready().await.context("the connection is gone")
+    /// Sends a request; its answers come one after the other.
+    pub(crate) async fn stream(&mut self, method: &'static str, message: Bytes) -> Result<Messages> {
+        self.requests = self.requests.clone().ready().await.context("the connection is gone")?;
+        let head = Request::post(format!("http://{}{method}", self.authority))
+            .header("content-type", "application/grpc")
+            .header("te", "trailers")
+            .body(())?;
+        let (response, mut body) = self.requests.send_request(head, false)?;
+        let mut prefix = BytesMut::with_capacity(PREFIX_BYTES);
+        prefix.put_u8(0);
+        prefix.put_u32(u32::try_from(message.len())?);
+        body.send_data(prefix.freeze(), false)?;
+        body.send_data(message, true)?;
+        let response = response.await.with_context(|| method)?;
+        check(method, response.headers())?;
+        Ok(Messages { method, body: response.into_body(), arrived: Arrived::default() })
     }
 }
 
-pub(crate) fn failed(method: &str, status: &Status) -> anyhow::Error {
-    anyhow::anyhow!("{method}: {:?}: {}", status.code(), status.message())
+/// Refuses an answer that says that something failed.
+fn check(method: &str, headers: &HeaderMap) -> Result<()> {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    match text("grpc-status") {
+        None | Some("0") => Ok(()),
+        Some(code) => bail!("{method}: code {code}: {}", text("grpc-message").unwrap_or_default()),
+    }
+}
+
+/// The answers to one request.
+pub(crate) struct Messages {
+    method: &'static str,
+    body: RecvStream,
+    arrived: Arrived,
+}
+
+impl Messages {
+    /// The next answer, or `None` after the last.
+    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>> {
+        loop {
+            if let Some(message) = self.arrived.message()? {
+                return Ok(Some(message));
+            }
+            if !self.fill().await? {
+                ensure!(self.arrived.bytes == 0, "{}: it ended within a message", self.method);
+                return Ok(None);
+            }
+        }
+    }
+
+    async fn fill_all(&mut self) -> Result<()> {
+        while self.fill().await? {}
+        Ok(())
+    }
+
+    /// Takes the next frame; false at the end.
+    async fn fill(&mut self) -> Result<bool> {
+        let Some(chunk) = self.body.data().await else {
+            let trailers = self.body.trailers().await?.unwrap_or_default();
+            check(self.method, &trailers)?;
+            return Ok(false);
+        };
+        let chunk = chunk.with_context(|| self.method)?;
+        self.body.flow_control().release_capacity(chunk.len())?;
+        self.arrived.bytes += chunk.len();
+        self.arrived.chunks.push_back(chunk);
+        Ok(true)
+    }
+}
+
+/// An answer that has come, still in the frames that it came in.
+pub(crate) struct Answer(Messages);
+
+impl Answer {
+    /// The one message that it holds.
+    pub(crate) fn message(mut self) -> Result<Bytes> {
+        self.0.arrived.message()?.with_context(|| format!("{}: no message", self.0.method))
+    }
+}
+
+/// What has come and wasn't taken.
+#[derive(Default)]
+struct Arrived {
+    chunks: VecDeque<Bytes>,
+    bytes: usize,
+}
+
+impl Arrived {
+    /// Takes the first message, if all of it is there.
+    fn message(&mut self) -> Result<Option<Bytes>> {
+        let mut prefix = self.chunks.iter().flatten().take(PREFIX_BYTES).copied();
+        let Some(compressed) = prefix.next() else { return Ok(None) };
+        ensure!(compressed == 0, "a message is compressed");
+        let length = prefix.fold(0, |length, byte| length << 8 | usize::from(byte));
+        if self.bytes < PREFIX_BYTES + length {
+            return Ok(None);
+        }
+        let _ = self.take(PREFIX_BYTES);
+        Ok(Some(self.take(length)))
+    }
+
+    fn take(&mut self, length: usize) -> Bytes {
+        self.bytes -= length;
+        let mut whole = BytesMut::with_capacity(length);
+        while whole.len() < length {
+            let Some(chunk) = self.chunks.front_mut() else { break };
+            let some = chunk.len().min(length - whole.len());
+            whole.put_slice(&chunk[..some]);
+            chunk.advance(some);
+            if chunk.is_empty() {
+                self.chunks.pop_front();
+            }
+        }
+        whole.freeze()
+    }
 }
 
 /// A request, ready to be sent.
@@ -87,55 +186,5 @@ impl PageOutline {
     /// Bytes that the server took from its store for this page.
     pub(crate) fn bytes_read(&self) -> u64 {
         self.response_context.iter().map(|context| context.bytes_read).sum()
-    }
-}
-
-/// Messages as they lie in memory.
-struct Raw {
-    request_bytes: usize,
-}
-
-impl Codec for Raw {
-    type Encode = Bytes;
-    type Decode = Bytes;
-    type Encoder = RawEncoder;
-    type Decoder = RawDecoder;
-
-    fn encoder(&mut self) -> RawEncoder {
-        RawEncoder { bytes: self.request_bytes }
-    }
-
-    fn decoder(&mut self) -> RawDecoder {
-        RawDecoder
-    }
-}
-
-struct RawEncoder {
-    bytes: usize,
-}
-
-impl Encoder for RawEncoder {
-    type Item = Bytes;
-    type Error = Status;
-
-    fn encode(&mut self, message: Bytes, out: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        out.put(message);
-        Ok(())
-    }
-
-    fn buffer_settings(&self) -> BufferSettings {
-        let whole = self.bytes + 64;
-        BufferSettings::new(whole, whole)
-    }
-}
-
-struct RawDecoder;
-
-impl Decoder for RawDecoder {
-    type Item = Bytes;
-    type Error = Status;
-
-    fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
-        Ok(Some(from.copy_to_bytes(from.remaining())))
     }
 }

@@ -78,7 +78,7 @@ async fn pages(mut connection: Connection, history: &History) -> Result<u64> {
     let mut token = String::new();
     loop {
         let answer = connection.call(wire::READ, history.page_from(PAGE_SIZE, token)).await?;
-        let page = PageOutline::decode(answer)?;
+        let page = PageOutline::decode(answer.message()?)?;
         records += page.records.len() as u64;
         token = page.next_page_token;
         if token.is_empty() {
@@ -90,7 +90,7 @@ async fn pages(mut connection: Connection, history: &History) -> Result<u64> {
 async fn stream(mut connection: Connection, history: &History) -> Result<u64> {
     let mut records = 0;
     let mut pages = connection.stream(wire::STREAM, history.page_from(PAGE_SIZE, String::new())).await?;
-    while let Some(answer) = pages.message().await.map_err(|status| wire::failed(wire::STREAM, &status))? {
+    while let Some(answer) = pages.next().await? {
         records += PageOutline::decode(answer)?.records.len() as u64;
     }
     Ok(records)

@@ -126,7 +126,7 @@ impl Sides<'_> {
         let began = Instant::now();
         let answer = self.connection.call(wire::READ, request).await?;
         let arrived = began.elapsed();
-        let page = v1::ReadEventRecordsResponse::decode(answer)?;
+        let page = v1::ReadEventRecordsResponse::decode(answer.message()?)?;
         let ready = began.elapsed();
         ensure!(page.records.len() == PAGE_SIZE as usize, "a page held {} records", page.records.len());
         Ok((arrived, ready))
@@ -139,7 +139,7 @@ impl Sides<'_> {
             let (_, expected) = self.scan(place).await?;
             let request = self.history.page_before(place, PAGE_SIZE);
             let answer = self.connection.call(wire::READ, request).await?;
-            let page = v1::ReadEventRecordsResponse::decode(answer)?;
+            let page = v1::ReadEventRecordsResponse::decode(answer.message()?)?;
             let ids: Vec<String> = page.records.into_iter().map(|record| record.event_id).collect();
             ensure!(ids == expected, "a page over gRPC isn't what a scan finds");
         }

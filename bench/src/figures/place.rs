@@ -59,7 +59,7 @@ struct Side {
 impl Side {
     async fn read_all(&mut self) -> Result<()> {
         let mut pages = self.connection.stream(wire::STREAM, self.history.page_from(PAGE_SIZE, String::new())).await?;
-        while pages.message().await.map_err(|status| wire::failed(wire::STREAM, &status))?.is_some() {}
+        while pages.next().await?.is_some() {}
         Ok(())
     }
 
@@ -72,7 +72,7 @@ impl Side {
             let began = Instant::now();
             let answer = self.connection.call(wire::READ, request).await?;
             latencies.record(began.elapsed());
-            let page = PageOutline::decode(answer)?;
+            let page = PageOutline::decode(answer.message()?)?;
             ensure!(page.records.len() == PAGE_SIZE as usize, "a page held {} records", page.records.len());
             bytes_read += page.bytes_read();
         }

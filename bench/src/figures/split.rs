@@ -229,7 +229,7 @@ async fn reading(bench: &Bench, history: &History, copy: &Path, sheet: &mut Shee
                         let began = Instant::now();
                         let answer = side.call(wire::READ, request).await?;
                         latencies.record(began.elapsed());
-                        let records = PageOutline::decode(answer)?.records.len();
+                        let records = PageOutline::decode(answer.message()?)?.records.len();
                         ensure!(records == page_size as usize, "a page held {records} records");
                     }
                 }
@@ -259,7 +259,7 @@ async fn whole(side: &mut Connection, history: &History) -> Result<Duration> {
     let began = Instant::now();
     let mut pages = side.stream(wire::STREAM, history.page_from(PAGE_SIZE, String::new())).await?;
     let mut records = 0;
-    while let Some(page) = pages.message().await.map_err(|status| wire::failed(wire::STREAM, &status))? {
+    while let Some(page) = pages.next().await? {
         records += PageOutline::decode(page)?.records.len() as u64;
     }
     ensure!(records == history.events, "a stream held {records} of {} records", history.events);
@@ -272,7 +272,7 @@ async fn pages(side: &mut Connection, history: &History) -> Result<Duration> {
     let (mut token, mut records) = (String::new(), 0);
     loop {
         let answer = side.call(wire::READ, history.page_from(PAGE_SIZE, token)).await?;
-        let page = PageOutline::decode(answer).context("a page")?;
+        let page = PageOutline::decode(answer.message()?).context("a page")?;
         records += page.records.len() as u64;
         token = page.next_page_token;
         if token.is_empty() {

@@ -34,7 +34,7 @@ async fn first_read(launcher: &Launcher, history: &History) -> Result<f64> {
     let mut connection = server.connect().await?;
     let answer = connection.call(wire::READ, history.page_from(PAGE_SIZE, String::new())).await?;
     let took = server.started.elapsed();
-    let records = PageOutline::decode(answer)?.records.len();
+    let records = PageOutline::decode(answer.message()?)?.records.len();
     ensure!(records == PAGE_SIZE as usize, "a page held {records} records");
     server.stop()?;
     Ok(took.as_secs_f64() * 1e3)

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
 
 use crate::{EventId, EventItemKey, TimeSeriesId, Timestamp};
 
@@ -41,6 +42,9 @@ impl Item {
     }
 }
 
+/// The items of a record. Most records have one, which then lies in the record itself.
+pub type Items = SmallVec<[Item; 1]>;
+
 /// An event as clients write it. It holds at least one item, and no two with the same key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
@@ -79,7 +83,7 @@ pub struct Record {
     /// The event's place.
     pub position: Position,
     /// Its items, or the next part of them.
-    pub items: Vec<Item>,
+    pub items: Items,
     /// Whether the next record of the answer goes on with this same event.
     pub continued: bool,
 }

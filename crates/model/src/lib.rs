@@ -26,7 +26,7 @@ pub mod token;
 pub mod tuner;
 
 pub use config::{BlockedSeries, ConfigProblem, NamespaceConfig, PageLimits, Slo, WriteLimits};
-pub use event::{Event, Item, Order, Position, Record, Row, RowKey};
+pub use event::{Event, Item, Items, Order, Position, Record, Row, RowKey};
 pub use hash::{Checksum, event_hash, row_hash};
 pub use ids::{EventId, EventItemKey, IdError, NamespaceName, TimeSeriesId};
 pub use key::PartitionKey;

@@ -106,7 +106,11 @@ impl PartitionReader {
             return Err(StoreError::Unavailable { reason: "an empty page that says more would follow".to_owned() });
         }
         self.bytes_read += page.rows.iter().map(|row| row.bytes() as u64).sum::<u64>();
-        self.rows.extend(page.rows);
+        if self.rows.is_empty() {
+            self.rows = page.rows.into();
+        } else {
+            self.rows.extend(page.rows);
+        }
         Ok(())
     }
 

@@ -79,15 +79,8 @@ struct Filling<'a> {
     carried: u64,
     group_bytes: u64,
     finished: bool,
-    seen: Seen,
-}
-
-/// What this page has seen, for the next one.
-#[derive(Default)]
-struct Seen {
-    rows: u64,
-    records: u64,
-    occupied: u64,
+    /// What this page has seen, for the next one.
+    seen: Shape,
 }
 
 /// How far a page has come.
@@ -128,9 +121,9 @@ enum Flow {
 impl<'a> Filling<'a> {
     fn new(engine: &'a Engine, plan: &'a Plan, fetching: Fetching<'a>) -> Self {
         let shape = engine.shapes.get(&plan.namespace.name);
-        let rows_per_record = shape.map_or(1.0, |shape| shape.rows_per_record.max(1.0));
+        let rows_per_record = shape.map_or(1.0, |shape| shape.rows_per_record());
         let needed = plan.page_size as f64 * rows_per_record;
-        let fan_out = shape.map_or(FIRST_FAN_OUT, |shape| (needed / shape.rows_per_partition.max(1.0)).ceil() as usize);
+        let fan_out = shape.map_or(FIRST_FAN_OUT, |shape| shape.partitions(needed));
         Filling {
             engine,
             plan,
@@ -147,7 +140,7 @@ impl<'a> Filling<'a> {
             carried: plan.partition_bytes,
             group_bytes: 0,
             finished: false,
-            seen: Seen::default(),
+            seen: Shape::default(),
         }
     }
 
@@ -286,6 +279,8 @@ impl<'a> Filling<'a> {
 
     /// As [`Filling::drain`] where there is nothing to merge: what was fetched goes straight into the page.
     async fn drain_one(&mut self, open: &mut OpenGroup) -> Result<Flow, Stop> {
+        let room = self.plan.page_size.saturating_sub(self.page.records.len());
+        self.page.records.reserve(open.readers[0].fetched().min(room));
         loop {
             while let Some(record) = open.readers[0].ready() {
                 let matches = self.plan.condition.matches(&record);
@@ -374,8 +369,10 @@ impl<'a> Filling<'a> {
         if original.pieces_below.is_none_or(|below| record.position.time >= below) {
             original.examined += record.bytes() as u64;
         }
-        self.seen.rows += record.items.len() as u64;
-        self.seen.records += u64::from(!record.continued);
+        self.seen.rows += record.items.len() as f64;
+        if !record.continued {
+            self.seen.records += 1.0;
+        }
     }
 
     /// Takes down what a group cost, how full it was, and what of it looks wide.
@@ -389,12 +386,19 @@ impl<'a> Filling<'a> {
         }
         let examined: u64 = open.originals.iter().map(|original| original.examined).sum();
         self.group_bytes = self.carried + examined / open.originals.len().max(1) as u64;
+        let bucket = group.slice.bucket_interval(group.bucket);
+        let to_the_end = match plan.order {
+            Order::LatestFirst => group.interval.start == bucket.start,
+            Order::OldestFirst => group.interval.end == bucket.end,
+        };
         for reader in &open.readers {
             if let Some(error) = reader.fallback() {
                 self.engine.note_fallback(&group.table, error);
             }
             self.page.bytes_read += reader.bytes_read();
-            self.seen.occupied += u64::from(reader.bytes_read() > 0);
+            if to_the_end && reader.bytes_read() > 0 && reader.is_done() {
+                self.seen.ends += 1.0;
+            }
         }
     }
 
@@ -412,20 +416,15 @@ impl<'a> Filling<'a> {
             Reached::Further(Progress::Event(position) | Progress::Item(position, _)) => Some(position),
             Reached::Further(Progress::Time(_)) | Reached::Nothing => None,
         };
-        routing.conclude(self.seen.rows, last);
+        routing.conclude(self.seen.rows as u64, last);
     }
 
     fn conclude(mut self, in_time: bool) -> Result<Page, EngineError> {
         // What was fetched ahead and not needed costs too, but says nothing of how full partitions are.
         let ahead = self.wave.iter().flat_map(|open| &open.readers);
         self.page.bytes_read += ahead.map(RecordReader::bytes_read).sum::<u64>();
-        if self.seen.records > 0 && self.seen.occupied > 0 {
-            let rows = self.seen.rows as f64;
-            let shape = Shape {
-                rows_per_partition: rows / self.seen.occupied as f64,
-                rows_per_record: rows / self.seen.records as f64,
-            };
-            self.engine.shapes.learn(&self.plan.namespace.name, shape);
+        if self.seen.rows > 0.0 {
+            self.engine.shapes.learn(&self.plan.namespace.name, self.seen);
         }
         let progress = self.progress();
         if !in_time && progress.is_none() {

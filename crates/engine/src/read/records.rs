@@ -3,10 +3,11 @@
 
 use std::{ops::Bound, time::Duration};
 
-use anabranch_model::{EventItemKey, Item, Order, Position, Record, Row};
+use anabranch_model::{EventItemKey, Items, Order, Position, Record, Row};
 use anabranch_runtime::Env;
 use anabranch_split::HistoryReader;
 use anabranch_store::{ErrorKind as StoreErrorKind, ReadLimits, ScanPage, ScanSpan, StoreError};
+use smallvec::smallvec;
 
 use crate::{
     EngineError,
@@ -77,7 +78,7 @@ pub(crate) struct RecordReader {
     /// The record that is being delivered in parts, and the last item of it that was.
     parts: Option<(Position, Option<EventItemKey>)>,
     /// Items of the record that is being put together.
-    gathered: Vec<Item>,
+    gathered: Items,
     gathered_bytes: usize,
     gathered_position: Option<Position>,
 }
@@ -89,7 +90,7 @@ impl RecordReader {
             order,
             max_record_bytes,
             parts: None,
-            gathered: Vec::new(),
+            gathered: Items::new(),
             gathered_bytes: 0,
             gathered_position: None,
         }
@@ -115,6 +116,11 @@ impl RecordReader {
             && self.reader.fetched() == 0
             && self.parts.is_none()
             && self.gathered_position.is_none()
+    }
+
+    /// Rows that were fetched and not taken.
+    pub(crate) fn fetched(&self) -> usize {
+        self.reader.fetched()
     }
 
     /// Whether fetching now would spare waiting later.
@@ -171,7 +177,7 @@ impl RecordReader {
             return None;
         }
         let Row { position, item } = self.reader.take()?;
-        Some(Record { position, items: vec![item], continued: false })
+        Some(Record { position, items: smallvec![item], continued: false })
     }
 
     /// Takes fetched rows until a record is whole.
@@ -187,9 +193,6 @@ impl RecordReader {
             let Some(row) = self.reader.take() else { return Gathered::NeedsRows };
             self.gathered_bytes += row.item.bytes();
             self.gathered_position = Some(row.position);
-            if self.gathered.capacity() == 0 {
-                self.gathered.reserve_exact(1); // most events have one item
-            }
             self.gathered.push(row.item);
             if self.gathered_bytes > self.max_record_bytes && self.gathered.len() > 1 {
                 self.gathered.clear();
@@ -220,7 +223,7 @@ impl RecordReader {
             page.rows.pop();
             page.more = true;
         }
-        let items: Vec<Item> = page.rows.into_iter().map(|row| row.item).collect();
+        let items: Items = page.rows.into_iter().map(|row| row.item).collect();
         let Some(last_item) = items.last() else { return Ok(None) };
         if page.more {
             // A store may say more where nothing follows; a record that says so must go on.

@@ -322,3 +322,28 @@ fn a_search_finds_in_named_series_what_fulfils_its_query() {
         assert_eq!(error.kind(), ErrorKind::Unimplemented);
     });
 }
+
+/// A page that crosses from one partition to the next must not make the pages after it read two at once.
+#[test]
+fn pages_of_a_long_history_read_no_more_than_they_serve() {
+    run(|world| async move {
+        world.namespace(NamespaceConfig { seconds_per_bucket: 600, ..NamespaceConfig::default() }).await;
+        let now = world.now();
+        let events = 20 * 600;
+        for chunk in (0..events).collect::<Vec<i64>>().chunks(500) {
+            let input = |at: &i64| event("a", now - at * SECOND, &format!("e{at}"), &[("k", "twenty bytes of value")]);
+            world.write(chunk.iter().map(input).collect()).await.unwrap();
+        }
+        // The first page knows nothing yet.
+        world.read(ReadRequest { page_size: 100, ..history("a") }).await.unwrap();
+        let (mut served, mut read) = (0, 0);
+        for page in 1..60 {
+            let end = Timestamp::from_nanos(now - page * 190 * SECOND);
+            let page = world.read(ReadRequest { page_size: 100, end: Some(end), ..history("a") }).await.unwrap();
+            assert_eq!(page.records.len(), 100);
+            served += page.records.iter().map(|record| record.bytes() as u64 + 8).sum::<u64>();
+            read += page.bytes_read;
+        }
+        assert!(read <= served + served / 10, "{read} bytes were read for {served}");
+    });
+}

@@ -123,75 +123,99 @@ impl Encoder for PageEncoder {
     fn encode(&mut self, page: FoundPage, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
         let mut page = page;
         let records = std::mem::take(&mut page.page.records);
-        let series = std::mem::take(&mut page.series);
+        let mut writer = RecordWriter::new(&std::mem::take(&mut page.series));
         // Everything but the records is a message like any other.
         let rest: ReadEventRecordsResponse = page.into_message();
-        let lengths: Vec<usize> = records.iter().map(|record| record_length(record, &series)).collect();
-        let all: usize = lengths.iter().map(|length| 1 + encoded_len_varint(*length as u64) + length).sum();
+        let all: usize = records.iter().map(|record| writer.most_bytes(record)).sum();
         buffer.reserve(all + rest.encoded_len());
-        for (record, length) in records.iter().zip(lengths) {
-            encode_key(1, WireType::LengthDelimited, buffer);
-            encode_varint(length as u64, buffer);
-            write_record(record, &series, buffer);
+        for record in &records {
+            writer.write(record, buffer);
         }
         rest.encode_raw(buffer);
         Ok(())
     }
 }
 
-/// As long as a field of text or bytes is; one that is empty isn't written.
-fn field_length(tag: u32, bytes: usize) -> usize {
-    if bytes == 0 { 0 } else { key_len(tag) + encoded_len_varint(bytes as u64) + bytes }
+/// More than the keys and lengths of a record's own fields, or of an item's, can take.
+const FRAMING_BYTES: usize = 48;
+
+/// Writes records of one series as the field `records` of a page. What is small is gathered and written at once: a record
+/// is two copies, one of its value and one of all that stands before it.
+struct RecordWriter {
+    /// The field that is the same in every record.
+    series: Vec<u8>,
+    gathered: Vec<u8>,
 }
 
-fn write_field(tag: u32, bytes: &[u8], buffer: &mut impl BufMut) {
-    if !bytes.is_empty() {
-        write_present(tag, bytes, buffer);
+impl RecordWriter {
+    fn new(series: &str) -> Self {
+        let mut field = Vec::new();
+        write_text(1, series, &mut field);
+        RecordWriter { series: field, gathered: Vec::with_capacity(256) }
     }
-}
 
-fn write_present(tag: u32, bytes: &[u8], buffer: &mut impl BufMut) {
-    encode_key(tag, WireType::LengthDelimited, buffer);
-    encode_varint(bytes.len() as u64, buffer);
-    buffer.put_slice(bytes);
-}
+    /// At least what a record takes.
+    fn most_bytes(&self, record: &Record) -> usize {
+        self.series.len() + record.bytes() + FRAMING_BYTES * (1 + record.items.len())
+    }
 
-fn record_length(record: &Record, series: &str) -> usize {
-    let time = Timestamp::from_nanos(record.position.time.nanos());
-    let items = record.items.iter().map(item_length);
-    let items: usize = items.map(|length| key_len(4) + encoded_len_varint(length as u64) + length).sum();
-    field_length(1, series.len())
-        + encoding::message::encoded_len(2, &time)
-        + field_length(3, record.position.id.len())
-        + items
-        + if record.continued { 2 } else { 0 }
-}
-
-fn write_record(record: &Record, series: &str, buffer: &mut impl BufMut) {
-    write_field(1, series.as_bytes(), buffer);
-    encoding::message::encode(2, &Timestamp::from_nanos(record.position.time.nanos()), buffer);
-    write_field(3, record.position.id.as_str().as_bytes(), buffer);
-    for item in &record.items {
-        encode_key(4, WireType::LengthDelimited, buffer);
-        encode_varint(item_length(item) as u64, buffer);
-        write_field(1, item.key.as_str().as_bytes(), buffer);
-        write_field(2, &item.value, buffer);
-        if let Some(metadata) = &item.metadata {
-            write_present(3, metadata, buffer);
+    fn write(&mut self, record: &Record, out: &mut impl BufMut) {
+        let RecordWriter { series, gathered } = self;
+        let time = Timestamp::from_nanos(record.position.time.nanos());
+        let id = record.position.id.as_str();
+        let items = record.items.iter().map(|item| field_length(4, item_length(item)));
+        let length = series.len()
+            + encoding::message::encoded_len(2, &time)
+            + field_length(3, id.len())
+            + items.sum::<usize>()
+            + if record.continued { 2 } else { 0 };
+        gathered.clear();
+        write_head(1, length, gathered);
+        gathered.extend_from_slice(series);
+        encoding::message::encode(2, &time, gathered);
+        write_text(3, id, gathered);
+        for item in &record.items {
+            write_head(4, item_length(item), gathered);
+            write_text(1, item.key.as_str(), gathered);
+            if !item.value.is_empty() {
+                write_head(2, item.value.len(), gathered);
+                out.put_slice(gathered);
+                out.put_slice(&item.value);
+                gathered.clear();
+            }
+            if let Some(metadata) = &item.metadata {
+                write_head(3, metadata.len(), gathered);
+                gathered.extend_from_slice(metadata);
+            }
         }
+        if record.continued {
+            encoding::bool::encode(5, &true, gathered);
+        }
+        out.put_slice(gathered);
     }
-    if record.continued {
-        encoding::bool::encode(5, &true, buffer);
-    }
+}
+
+/// How long a field is whose content has this length.
+fn field_length(tag: u32, bytes: usize) -> usize {
+    key_len(tag) + encoded_len_varint(bytes as u64) + bytes
+}
+
+/// The key and the length of a field.
+fn write_head(tag: u32, bytes: usize, out: &mut Vec<u8>) {
+    encode_key(tag, WireType::LengthDelimited, out);
+    encode_varint(bytes as u64, out);
+}
+
+fn write_text(tag: u32, text: &str, out: &mut Vec<u8>) {
+    write_head(tag, text.len(), out);
+    out.extend_from_slice(text.as_bytes());
 }
 
 fn item_length(item: &Item) -> usize {
-    // Absent metadata isn't written; empty metadata is.
-    let metadata = item
-        .metadata
-        .as_ref()
-        .map_or(0, |metadata| key_len(3) + encoded_len_varint(metadata.len() as u64) + metadata.len());
-    field_length(1, item.key.len()) + field_length(2, item.value.len()) + metadata
+    // An empty value isn't written; nor is absent metadata, but empty metadata is.
+    let value = if item.value.is_empty() { 0 } else { field_length(2, item.value.len()) };
+    let metadata = item.metadata.as_ref().map_or(0, |metadata| field_length(3, metadata.len()));
+    field_length(1, item.key.len()) + value + metadata
 }
 
 #[cfg(test)]
@@ -238,10 +262,11 @@ mod tests {
                 took: std::time::Duration::from_millis(3),
             };
             let mut buffer = bytes::BytesMut::new();
+            let mut writer = RecordWriter::new("profile:123");
             for record in &page.records {
-                encode_key(1, WireType::LengthDelimited, &mut buffer);
-                encode_varint(record_length(record, "profile:123") as u64, &mut buffer);
-                write_record(record, "profile:123", &mut buffer);
+                let before = buffer.len();
+                writer.write(record, &mut buffer);
+                prop_assert!(buffer.len() - before <= writer.most_bytes(record));
             }
             let mut rest = found();
             rest.page.records.clear();
