@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use anabranch_model::{IdError, Interval, Order, PageToken, Progress, TimeSeriesId, Timestamp};
-use anabranch_store::After;
+use anabranch_store::{After, ReadClass};
 use xxhash_rust::xxh3::Xxh3Default;
 
 use crate::{
@@ -12,6 +12,10 @@ use crate::{
     read::condition::{self, Condition},
     registry::Namespace,
 };
+
+/// Records, or bytes of one partition, after which a scan counts as bulk.
+const SCAN_RECORDS: u64 = 8192;
+const SCAN_BYTES: u64 = 4 << 20;
 
 /// A checked request: what is left of it to read, and within which limits.
 #[derive(Clone)]
@@ -33,6 +37,8 @@ pub(crate) struct Plan {
     pub(crate) floor: Timestamp,
     pub(crate) partition_bytes: u64,
     pub(crate) fingerprint: u64,
+    /// When its reads of the store have their turn.
+    pub(crate) class: ReadClass,
     /// How long a page may take, and when this one must end, by the monotonic clock.
     pub(crate) time: Duration,
     pub(crate) deadline: Duration,
@@ -80,6 +86,7 @@ impl Plan {
             records_served,
             floor: token.as_ref().map_or(open.start, |token| token.floor),
             partition_bytes: token.as_ref().map_or(0, |token| token.partition_bytes),
+            class: token.as_ref().map_or(ReadClass::Small, class_of),
             begun_at: token.map(|token| token.progress),
             fingerprint,
             time: time_to_read(timeout),
@@ -127,6 +134,12 @@ impl Plan {
             partition_bytes,
         }
     }
+}
+
+/// A scan that has come so far goes through a whole history, whichever way it asks for its pages.
+fn class_of(token: &PageToken) -> ReadClass {
+    let far = token.records_served >= SCAN_RECORDS || token.partition_bytes >= SCAN_BYTES;
+    if far { ReadClass::Bulk } else { ReadClass::Small }
 }
 
 /// A tenth of the time, at most 50 ms, is kept to send the answer.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use anabranch_model::{NamespaceName, Slice, SliceState, Timestamp};
-use anabranch_store::{CasOutcome, StoreError, Version};
+use anabranch_store::{CasOutcome, ReadClass, StoreError, Version};
 use bytes::Bytes;
 
 use crate::{
@@ -96,7 +96,7 @@ impl Engine {
     ) -> Result<bool, EngineError> {
         let begun = self.env.now();
         let counting = TableCount {
-            store: self.store.as_ref(),
+            store: self.admission.store(ReadClass::Background).as_ref(),
             env: &self.env,
             table: &slice.table(name),
             percent: self.tuning.options.measure_percent,
