@@ -1,8 +1,9 @@
 //! How many bulk and background reads may be in flight, from what small reads observe of the store.
 //!
 //! What a small read usually takes is learnt, by size, while no heavy read is in flight; beside heavy ones it is compared with
-//! that. When small reads are slower than is tolerated, the number goes down by a quarter; when they aren't, or nobody reads,
-//! it goes up by one for every few heavy reads that had to wait.
+//! that. When small reads are slower than is tolerated, the number goes down by a quarter; when they aren't, it goes up by one
+//! after some heavy reads. A step up that had to be taken back makes the next one wait twice as long, so that small reads pay
+//! for few attempts. Where nobody else reads, it goes up with every read.
 
 use std::time::Duration;
 
@@ -11,9 +12,10 @@ const SIZES: usize = 20;
 /// Small reads may take so many times what they usually take.
 const TOLERATED: f64 = 1.4;
 /// Small reads between two steps down.
-const READS_PER_STEP: u32 = 8;
-/// Heavy reads between two steps up.
-const HEAVY_PER_STEP: u32 = 32;
+const READS_PER_STEP: u32 = 4;
+/// Heavy reads between two steps up: at first, and at most.
+const FIRST_PATIENCE: u32 = 16;
+const LONGEST_PATIENCE: u32 = 4096;
 /// Without a small read for so long, nobody is slowed down.
 const QUIET: Duration = Duration::from_secs(1);
 /// One read says no more than this, however slow it was.
@@ -28,6 +30,10 @@ pub(super) struct BulkLimit {
     slowness: f64,
     small_since_step: u32,
     heavy_since_step: u32,
+    /// Heavy reads before the next step up.
+    patience: u32,
+    /// Whether the last step went up.
+    rose: bool,
     last_small: Option<Duration>,
 }
 
@@ -40,6 +46,8 @@ impl BulkLimit {
             slowness: 1.0,
             small_since_step: 0,
             heavy_since_step: 0,
+            patience: FIRST_PATIENCE,
+            rose: false,
             last_small: None,
         }
     }
@@ -68,6 +76,9 @@ impl BulkLimit {
         if self.slowness > TOLERATED && self.small_since_step >= READS_PER_STEP {
             self.small_since_step = 0;
             self.heavy_since_step = 0;
+            if std::mem::take(&mut self.rose) {
+                self.patience = (self.patience * 2).min(LONGEST_PATIENCE);
+            }
             self.now = (self.now - self.now.div_ceil(4)).max(1);
         }
     }
@@ -79,13 +90,16 @@ impl BulkLimit {
             return;
         }
         self.heavy_since_step += 1;
-        if quiet || self.heavy_since_step >= HEAVY_PER_STEP {
-            self.heavy_since_step = 0;
-            self.now += 1;
-            if quiet {
-                self.slowness = 1.0;
-            }
+        if quiet {
+            (self.slowness, self.patience) = (1.0, FIRST_PATIENCE);
+        } else if self.heavy_since_step < self.patience {
+            return;
+        } else if self.rose {
+            self.patience = (self.patience / 2).max(FIRST_PATIENCE); // the last step did no harm
         }
+        (self.small_since_step, self.heavy_since_step) = (0, 0);
+        self.rose = true;
+        self.now += 1;
     }
 }
 
