@@ -12,7 +12,7 @@ use std::{
 use anabranch_runtime::Env;
 use anabranch_store::{FairStore, Permits, ReadClass, Store};
 use prometheus::{
-    CounterVec, IntCounterVec, IntGauge, IntGaugeVec, Opts,
+    CounterVec, Gauge, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
     core::{Collector, Desc},
     proto::MetricFamily,
 };
@@ -95,9 +95,10 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// What the permits are counted as, read off when somebody asks.
+/// What permits, and reads sent twice, are counted as, read off when somebody asks.
 pub(crate) struct PermitMetrics {
     permits: Arc<Permits>,
+    store: Arc<dyn Store>,
     in_flight: IntGaugeVec,
     waiting: IntGaugeVec,
     heavy_limit: IntGauge,
@@ -105,10 +106,12 @@ pub(crate) struct PermitMetrics {
     waits: IntCounterVec,
     wait_seconds: CounterVec,
     refused: IntCounterVec,
+    hedged: IntCounter,
+    hedge_after: Gauge,
 }
 
 impl PermitMetrics {
-    pub(crate) fn new(permits: Arc<Permits>) -> Self {
+    pub(crate) fn new(permits: Arc<Permits>, store: Arc<dyn Store>) -> Self {
         let labels = &["class"];
         let gauge =
             |name: &str, help: &str| IntGaugeVec::new(Opts::new(name, help), labels).expect("names are constants");
@@ -117,6 +120,7 @@ impl PermitMetrics {
         let seconds = Opts::new("anabranch_permit_wait_seconds_total", "What reads of the store waited for permits");
         PermitMetrics {
             permits,
+            store,
             in_flight: gauge("anabranch_permits_in_flight", "Reads of the store in flight"),
             waiting: gauge("anabranch_permits_waiting", "Reads of the store that wait for a permit"),
             heavy_limit: IntGauge::new(
@@ -128,10 +132,17 @@ impl PermitMetrics {
             waits: counter("anabranch_permit_waits_total", "Permits that had to be waited for"),
             wait_seconds: CounterVec::new(seconds, labels).expect("names are constants"),
             refused: counter("anabranch_permits_refused_total", "Reads of the store refused for want of a permit"),
+            hedged: IntCounter::new("anabranch_hedged_reads_total", "Reads sent to a second replica")
+                .expect("names are constants"),
+            hedge_after: Gauge::new(
+                "anabranch_hedge_after_seconds",
+                "After which time a read is sent to a second replica",
+            )
+            .expect("names are constants"),
         }
     }
 
-    fn collectors(&self) -> [&dyn Collector; 7] {
+    fn collectors(&self) -> [&dyn Collector; 9] {
         [
             &self.in_flight,
             &self.waiting,
@@ -140,6 +151,8 @@ impl PermitMetrics {
             &self.waits,
             &self.wait_seconds,
             &self.refused,
+            &self.hedged,
+            &self.hedge_after,
         ]
     }
 }
@@ -154,6 +167,10 @@ impl Collector for PermitMetrics {
             let counter = counters.with_label_values(&[class]);
             counter.inc_by(total.saturating_sub(counter.get()));
         };
+        if let Some(hedging) = self.store.hedging() {
+            self.hedged.inc_by(hedging.doubled.saturating_sub(self.hedged.get()));
+            self.hedge_after.set(hedging.after.as_secs_f64());
+        }
         self.heavy_limit.set(self.permits.heavy_limit() as i64);
         for (class, count) in self.permits.counts() {
             let class = class.name();

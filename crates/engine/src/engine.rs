@@ -165,7 +165,7 @@ impl Engine {
         };
         let heartbeat = Heartbeat::new(store.clone(), env.clone(), options.max_clock_skew, registry.refresh_interval());
         let admission = Admission::new(&store, &env, &options);
-        metrics.watch_permits(&admission.permits);
+        metrics.watch_permits(&admission.permits, &store);
         let engine = Arc::new(Engine {
             orphans: Lease::new(store.clone(), env.clone(), "orphans", heartbeat.id(), options.lease),
             tuning: Tuning::new(&store, &env, heartbeat.id(), options.lease, options.tuning),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anabranch_store::Permits;
+use anabranch_store::{Permits, Store};
 use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
     core::Collector, exponential_buckets,
@@ -192,8 +192,8 @@ impl Metrics {
 
 impl Metrics {
     /// Shows the permits of the store's reads too.
-    pub(crate) fn watch_permits(&self, permits: &Arc<Permits>) {
-        let watched = Box::new(PermitMetrics::new(permits.clone()));
+    pub(crate) fn watch_permits(&self, permits: &Arc<Permits>, store: &Arc<dyn Store>) {
+        let watched = Box::new(PermitMetrics::new(permits.clone(), store.clone()));
         self.registry.register(watched).expect("an engine has its permits once");
     }
 

@@ -10,7 +10,7 @@ use xxhash_rust::xxh3::Xxh3Default;
 
 use crate::{
     Capabilities, CasOutcome, Direction, MetaKey, PartitionBatch, Permits, ReadClass, Sample, Scan, ScanPage, Store,
-    StoreError, Version, Versioned,
+    StoreError, TableEstimate, Version, Versioned, hedge::HedgeCount,
 };
 
 /// How long a read without a deadline of its own waits for its turn.
@@ -100,6 +100,14 @@ impl Store for FairStore {
         let sample = self.inner.sample(table, from, limit).await?;
         permit.done(sample.partitions.iter().map(|size| size.bytes).sum());
         Ok(sample)
+    }
+
+    async fn estimate(&self, table: &TableName) -> Result<Option<TableEstimate>, StoreError> {
+        self.inner.estimate(table).await
+    }
+
+    fn hedging(&self) -> Option<HedgeCount> {
+        self.inner.hedging()
     }
 
     async fn load(&self, key: &MetaKey) -> Result<Option<Versioned>, StoreError> {

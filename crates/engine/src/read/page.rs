@@ -161,6 +161,7 @@ impl<'a> Filling<'a> {
             return Ok(());
         }
         loop {
+            self.hurry();
             self.open_wave().await?;
             if self.wave.is_empty() {
                 self.finished = true;
@@ -210,6 +211,13 @@ impl<'a> Filling<'a> {
         });
         try_join_all(fetches).await?;
         Ok(())
+    }
+
+    /// A page that has come anywhere ends when it should, any other when it must.
+    fn hurry(&mut self) {
+        if !matches!(self.reached, Reached::Nothing) {
+            self.fetching.deadline = self.plan.soft_deadline;
+        }
     }
 
     async fn next_group(&mut self) -> Result<Option<Group>, Stop> {
@@ -309,6 +317,7 @@ impl<'a> Filling<'a> {
 
     /// Brings the next record of one partition forward; fetches for its neighbours too when they are about to need it.
     async fn advance(&mut self, open: &mut OpenGroup, at: usize) -> Result<(), Stop> {
+        self.hurry();
         let (rows, bytes) = self.fetch_limits(open.readers.len());
         let fetching = self.fetching;
         if open.readers.len() > 1 && open.readers[at].wants_fetch(0) {

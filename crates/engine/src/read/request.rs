@@ -42,6 +42,8 @@ pub(crate) struct Plan {
     /// How long a page may take, and when this one must end, by the monotonic clock.
     pub(crate) time: Duration,
     pub(crate) deadline: Duration,
+    /// When it should end once it holds something.
+    pub(crate) soft_deadline: Duration,
 }
 
 impl Plan {
@@ -75,6 +77,7 @@ impl Plan {
         );
         let page_bytes = or_default(request.page_bytes, pages.default_page_bytes, pages.max_page_bytes);
         let timeout = request.timeout.map_or(config.read_slo.max, |timeout| timeout.min(config.read_slo.max));
+        let soft = if pages.partial_at_target { timeout.min(config.read_slo.target) } else { timeout };
         Ok(Plan {
             order: request.order,
             condition: checked.condition,
@@ -91,6 +94,7 @@ impl Plan {
             fingerprint,
             time: time_to_read(timeout),
             deadline: begun + time_to_read(timeout),
+            soft_deadline: begun + time_to_read(soft),
             series: checked.series,
             namespace,
         })
@@ -106,11 +110,13 @@ impl Plan {
     ) -> Result<Plan, EngineError> {
         let namespace = engine.registry.get(self.namespace.name.as_str())?;
         let open = part.intersect(&Interval::new(namespace.record.closed_until, Timestamp::LATEST));
+        let deadline = engine.env.monotonic() + self.time;
         Ok(Plan {
             interval: remaining(open, begun_at.as_ref(), self.order),
             begun_at,
             partition_bytes,
-            deadline: engine.env.monotonic() + self.time,
+            deadline,
+            soft_deadline: deadline,
             namespace,
             ..self.clone()
         })

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use anabranch_model::{NamespaceName, Slice, SliceState, Timestamp};
-use anabranch_store::{CasOutcome, ReadClass, StoreError, Version};
+use anabranch_store::{CasOutcome, ReadClass, StoreError, TableEstimate, Version};
 use bytes::Bytes;
 
 use crate::{
@@ -157,6 +157,15 @@ impl Engine {
                 return Ok(stored);
             }
         }
+    }
+
+    /// What the store itself reckons of a slice, where it does.
+    pub async fn slice_estimate(&self, namespace: &str, slice: &Slice) -> Result<Option<TableEstimate>, EngineError> {
+        let namespace = self.registry.get(namespace)?;
+        let table = slice.table(&namespace.name);
+        let estimate = self.env.timeout(self.options.meta_timeout, self.store.estimate(&table));
+        let late = |_| EngineError::DeadlineExceeded { what: "asking the nodes" };
+        Ok(estimate.await.map_err(late)??)
     }
 
     /// The slices of a namespace, oldest first, with what was measured of each.

@@ -8,7 +8,7 @@ use std::{
 use anabranch_engine::{
     Engine, EngineError, EngineOptions, ErrorKind, Filter, PartialReason, ReadRequest, WriteOutcome,
 };
-use anabranch_model::{Order, Record};
+use anabranch_model::{NamespaceConfig, Order, Record};
 use anabranch_store::Store;
 
 use crate::{
@@ -64,6 +64,37 @@ fn a_page_that_could_not_move_is_deadline_exceeded() {
         assert_eq!(world.read(hurried).await.unwrap_err().kind(), ErrorKind::DeadlineExceeded);
         assert_eq!(world.read(history("a")).await.unwrap().records.len(), 1);
     });
+}
+
+/// R2: as the namespace chooses, a page that holds something ends at the target or at the max; one that holds nothing goes on until
+/// the max either way.
+#[test]
+fn a_page_ends_at_the_target_or_at_the_max_as_the_namespace_chooses() {
+    for (at_target, takes) in [(false, 950), (true, 500)] {
+        run_slow(|world, slow| async move {
+            let edit = |config: &mut NamespaceConfig| {
+                config.page_limits.partial_at_target = at_target;
+                config.read_slo.target = Duration::from_millis(550);
+            };
+            world.engine.update_namespace("plays", edit).await.unwrap();
+            let now = world.now();
+            let all = (0..200).map(|at| event("a", now - at * 60_000_000_000, "e", &[("k", "v")])).collect();
+            world.write(all).await.unwrap();
+            slow.scan_millis.store(120, Ordering::Relaxed);
+            let begun = world.env.monotonic();
+            let page = world.read(ReadRequest { page_size: 2000, ..history("a") }).await.unwrap();
+            assert_eq!((world.env.monotonic() - begun).as_millis(), takes, "at the target: {at_target}");
+            assert_eq!(page.partial.map(|partial| partial.reason), Some(PartialReason::Slo));
+            assert!(!page.records.is_empty() && page.next_page_token.is_some());
+
+            slow.scan_millis.store(700, Ordering::Relaxed);
+            let begun = world.env.monotonic();
+            let page = world.read(ReadRequest { page_size: 2000, ..history("a") }).await.unwrap();
+            assert!(!page.records.is_empty(), "past the target with nothing, it goes on");
+            let took = (world.env.monotonic() - begun).as_millis();
+            assert_eq!(took, if at_target { 700 } else { 950 });
+        });
+    }
 }
 
 /// W1: whatever the store said, after the write deadline nothing is acknowledged.
