@@ -59,20 +59,20 @@ impl Admission {
 
     /// Lets a page in, after at most `patience`.
     pub(crate) async fn page(&self, env: &Env, class: ReadClass, patience: Duration) -> Result<Place<'_>, EngineError> {
-        if class == ReadClass::Small
-            && let Ok(page) = self.pages.try_acquire()
-        {
-            return Ok(Place { _page: page, _bulk: None });
+        let late = || EngineError::Overloaded { what: "too many reads are in flight".to_owned() };
+        if class == ReadClass::Small {
+            if let Ok(page) = self.pages.try_acquire() {
+                return Ok(Place { _page: page, _bulk: None });
+            }
+            let _waiting = self.wait()?;
+            let page = env.timeout(patience, self.pages.acquire()).await.ok().and_then(Result::ok);
+            return Ok(Place { _page: page.ok_or_else(late)?, _bulk: None });
         }
-        let _waiting = self.wait()?;
+        // A stream was let in as a request; its next pages may not be refused because others came meanwhile, only be late.
         let admitted = env.timeout(patience, async {
-            let bulk = match class {
-                ReadClass::Small => None,
-                ReadClass::Bulk | ReadClass::Background => self.bulk_pages.acquire().await.ok(),
-            };
+            let bulk = self.bulk_pages.acquire().await.ok();
             self.pages.acquire().await.ok().map(|page| Place { _page: page, _bulk: bulk })
         });
-        let late = || EngineError::Overloaded { what: "too many reads are in flight".to_owned() };
         admitted.await.ok().flatten().ok_or_else(late)
     }
 

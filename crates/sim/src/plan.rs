@@ -284,6 +284,7 @@ pub(crate) fn draw_config(dice: &Dice) -> NamespaceConfig {
             default_page_bytes: dice.between(1024, max_page_bytes),
             max_page_bytes,
             max_record_bytes: dice.pick(&[1024, 1024, 1500, 4000]),
+            partial_at_target: dice.percent(30),
         },
         write_limits: WriteLimits {
             max_events_per_request: 12,
