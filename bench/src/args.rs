@@ -107,6 +107,8 @@ pub(crate) struct Sizes {
     pub(crate) namespaces: u32,
     pub(crate) idle: Duration,
     pub(crate) disk_bytes: u64,
+    /// How long each part of a figure under load takes.
+    pub(crate) phase: Duration,
 }
 
 impl Sizes {
@@ -121,6 +123,7 @@ impl Sizes {
             namespaces: 1000,
             idle: Duration::from_secs(10),
             disk_bytes: 4_000_000_000,
+            phase: Duration::from_secs(10),
         };
         if !args.quick {
             return full;
@@ -134,6 +137,7 @@ impl Sizes {
             namespaces: 100,
             idle: Duration::from_secs(5),
             disk_bytes: 1_500_000_000,
+            phase: Duration::from_secs(3),
         }
     }
 }

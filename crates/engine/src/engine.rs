@@ -15,12 +15,13 @@ use anabranch_model::{
     time::describe,
 };
 use anabranch_runtime::Env;
-use anabranch_store::{CasOutcome, MetaKey, Store, StoreError};
+use anabranch_store::{CasOutcome, MetaKey, PermitOptions, ReadClass, Store, StoreError};
 use bytes::Bytes;
 use tokio::sync::{Notify, Semaphore};
 
 use crate::{
     Backfill, BackfillState, EngineError, NamespaceRecord, Page, ReadRequest, Violation, WriteReceipt, WriteRequest,
+    admission::Admission,
     error::{ErrorKind, no_such_namespace},
     heartbeat::Heartbeat,
     lease::Lease,
@@ -67,6 +68,10 @@ pub struct EngineOptions {
     pub drain_timeout: Duration,
     /// Pages being read at once.
     pub max_reads_in_flight: usize,
+    /// Pages that may wait to be read; one more is refused.
+    pub max_reads_waiting: usize,
+    /// How many reads the store has at once.
+    pub permits: PermitOptions,
     /// Partitions of one read that are fetched at once, at most.
     pub max_fan_out: usize,
     /// How splits are made and used.
@@ -95,6 +100,8 @@ impl Default for EngineOptions {
             queue_bytes: 64 << 20,
             drain_timeout: Duration::from_secs(30),
             max_reads_in_flight: 256,
+            max_reads_waiting: 256,
+            permits: PermitOptions::default(),
             max_fan_out: 64,
             splits: SplitOptions::default(),
             bus_capacity: 10_000,
@@ -117,7 +124,7 @@ pub struct Engine {
     pub(crate) queue: Queue,
     /// One permit per KiB.
     pub(crate) write_room: Semaphore,
-    pub(crate) read_room: Semaphore,
+    pub(crate) admission: Admission,
     pub(crate) shapes: Shapes,
     pub(crate) splits: Splits,
     pub(crate) tasks: Tasks,
@@ -157,15 +164,17 @@ impl Engine {
             max_clock_skew: options.max_clock_skew,
         };
         let heartbeat = Heartbeat::new(store.clone(), env.clone(), options.max_clock_skew, registry.refresh_interval());
+        let admission = Admission::new(&store, &env, &options);
+        metrics.watch_permits(&admission.permits, &store);
         let engine = Arc::new(Engine {
             orphans: Lease::new(store.clone(), env.clone(), "orphans", heartbeat.id(), options.lease),
             tuning: Tuning::new(&store, &env, heartbeat.id(), options.lease, options.tuning),
             token_key: load_token_key(store.as_ref(), &env).await?,
             queue: Queue::new(options.queue_events, options.queue_bytes),
             write_room: Semaphore::new(options.max_write_bytes_in_flight / 1024),
-            read_room: Semaphore::new(options.max_reads_in_flight),
             shapes: Shapes::default(),
-            splits: Splits::new(&store, bus, &env, options.splits),
+            splits: Splits::new(admission.store(ReadClass::Background), bus, &env, options.splits),
+            admission,
             tasks: Tasks::default(),
             traffic: Traffic::default(),
             heartbeat,
@@ -459,7 +468,7 @@ impl Engine {
     /// Reads one page of a history.
     pub async fn read(&self, request: ReadRequest) -> Result<Page, EngineError> {
         // Large, and held by everything that waits for it.
-        Box::pin(crate::read::read(self, request)).await
+        Box::pin(crate::read::read(self, request, ReadClass::Small)).await
     }
 
     /// The moment it is, for what is shown beside stored times.

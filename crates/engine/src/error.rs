@@ -176,6 +176,7 @@ impl EngineError {
             EngineError::NotThere { .. } => ErrorKind::Unimplemented,
             EngineError::Store(error) => match error.kind() {
                 StoreErrorKind::Retry | StoreErrorKind::Unknown | StoreErrorKind::NoSuchTable => ErrorKind::Unavailable,
+                StoreErrorKind::Overloaded => ErrorKind::ResourceExhausted,
                 StoreErrorKind::Refused => ErrorKind::FailedPrecondition,
                 StoreErrorKind::Corrupt => ErrorKind::DataLoss,
             },

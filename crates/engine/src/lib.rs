@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`engine`] | [`Engine`]: start, shut down, and everything a server calls |
 //! | [`namespace`] | [`NamespaceRecord`]: what is stored of a namespace; [`Backfill`] windows |
+//! | `admission` | who may read, and when: pages that wait, permits for the store |
 //! | `registry` | the namespaces that this server knows; changes by compare-and-set; refresh |
 //! | [`deletion`] | namespaces are deleted in two steps |
 //! | `heartbeat` | servers compare their clocks; one that is off takes no writes and uses no splits |
@@ -21,6 +22,7 @@
 //! | [`error`] | [`EngineError`], with a [`kind`](EngineError::kind) that a protocol can translate |
 //! | [`metrics`] | what is counted |
 
+mod admission;
 pub mod deletion;
 pub mod engine;
 pub mod error;

@@ -1,9 +1,14 @@
 //! What the engine counts. Labels are namespaces and fixed words, never ids of series.
 
+use std::sync::Arc;
+
+use anabranch_store::{Permits, Store};
 use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
     core::Collector, exponential_buckets,
 };
+
+use crate::admission::PermitMetrics;
 
 /// The engine's counters, registered in one [`Registry`] that the server prints at `/metrics`.
 pub struct Metrics {
@@ -33,6 +38,8 @@ pub struct Metrics {
     pub partial_pages: IntCounterVec,
     /// Reads refused or failed, by namespace and reason.
     pub reads_failed: IntCounterVec,
+    /// Pages refused because too many were read or waited, by namespace.
+    pub reads_shed: IntCounterVec,
     /// Store calls of reads that were tried again.
     pub read_retries: IntCounter,
     /// Slices made, closed and dropped, by what.
@@ -143,6 +150,7 @@ impl Metrics {
             partitions_per_page: register(&registry, partitions),
             partial_pages: by("anabranch_partial_pages_total", "Short answers", &["namespace", "reason"]),
             reads_failed: by("anabranch_reads_failed_total", "Reads refused or failed", &["namespace", "reason"]),
+            reads_shed: by("anabranch_reads_shed_total", "Pages refused for want of room", &["namespace"]),
             read_retries: register(&registry, retries.expect("names are constants")),
             slice_changes: by("anabranch_slice_changes_total", "Slices made, closed, dropped", &["change"]),
             tunings: by("anabranch_tunings_total", "Proposals of the tuner that were applied", &["namespace"]),
@@ -183,6 +191,12 @@ impl Metrics {
 }
 
 impl Metrics {
+    /// Shows the permits of the store's reads too.
+    pub(crate) fn watch_permits(&self, permits: &Arc<Permits>, store: &Arc<dyn Store>) {
+        let watched = Box::new(PermitMetrics::new(permits.clone(), store.clone()));
+        self.registry.register(watched).expect("an engine has its permits once");
+    }
+
     /// Events dropped from the queue since the start, of all namespaces and for all reasons.
     pub fn dropped_events(&self) -> u64 {
         let families = self.events_dropped.collect();

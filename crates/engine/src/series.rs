@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anabranch_model::{EventBucket, Interval, PartitionKey, Slice, SliceState, TimeBucket, TimeSeriesId, Timestamp};
 use anabranch_split::{WidePartition, WideRow};
-use anabranch_store::{After, Direction, Scan, ScanSpan};
+use anabranch_store::{After, Direction, ReadClass, Scan, ScanSpan};
 
 use crate::{EngineError, engine::Engine, registry::Namespace};
 
@@ -86,9 +86,7 @@ impl Engine {
             0 => DEFAULT_PARTITIONS,
             most => most.min(MOST_PARTITIONS),
         };
-        let Ok(_room) = self.read_room.try_acquire() else {
-            return Err(EngineError::Overloaded { what: "too many reads are in flight".to_owned() });
-        };
+        let _place = self.admission.page(&self.env, ReadClass::Bulk, MOST_TIME).await?;
         let mut found = SeriesPartitions {
             threshold_bytes: namespace.record.config_at(self.env.now()).split.threshold_bytes,
             ..SeriesPartitions::default()
@@ -137,7 +135,8 @@ impl Engine {
         let last = slice.time_bucket(Timestamp::from_nanos(both.end.nanos() - 1));
         if self.store.capabilities().ordered_partitions {
             let table = slice.table(&namespace.name);
-            return Ok(self.store.occupied(&table, series, first..=last, Direction::Backward, most + 1).await?);
+            let store = self.admission.store(ReadClass::Bulk);
+            return Ok(store.occupied(&table, series, first..=last, Direction::Backward, most + 1).await?);
         }
         let spread = |bucket| (0..slice.settings.event_buckets).map(move |at| (TimeBucket(bucket), EventBucket(at)));
         Ok((first.0..=last.0).rev().flat_map(spread).take(most * 4).collect())
@@ -199,7 +198,7 @@ impl Engine {
                 max_bytes: BYTES,
                 timeout,
             };
-            let page = self.store.scan(&scan).await?;
+            let page = self.admission.store(ReadClass::Bulk).scan(&scan).await?;
             let bytes: u64 = page.rows.iter().map(|row| row.bytes() as u64).sum();
             counted.rows += page.rows.len() as u64;
             counted.bytes += bytes;

@@ -85,6 +85,9 @@ pub struct PageLimits {
     pub max_page_bytes: u64,
     /// Records bigger than this are delivered in parts.
     pub max_record_bytes: u64,
+    /// Whether a page that holds something ends at `read_slo.target` instead of `read_slo.max`.
+    #[serde(default)]
+    pub partial_at_target: bool,
 }
 
 /// Limits of write requests.
@@ -141,6 +144,7 @@ impl Default for NamespaceConfig {
                 default_page_bytes: 2 * MIB,
                 max_page_bytes: 3 * MIB,
                 max_record_bytes: 2 * MIB,
+                partial_at_target: false,
             },
             write_limits: WriteLimits {
                 max_events_per_request: 10_000,

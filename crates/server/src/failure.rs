@@ -140,6 +140,7 @@ fn reason(error: &EngineError, kind: ErrorKind) -> &'static str {
         EngineError::NotThere { .. } => "NOT_BUILT",
         EngineError::Store(_) => match kind {
             ErrorKind::DataLoss => "DATA_DAMAGED",
+            ErrorKind::ResourceExhausted => "OVERLOADED",
             ErrorKind::FailedPrecondition => "STORE_REFUSED",
             _ => "STORE_UNAVAILABLE",
         },
@@ -148,7 +149,9 @@ fn reason(error: &EngineError, kind: ErrorKind) -> &'static str {
 
 fn retry_after(error: &EngineError, kind: ErrorKind) -> Option<Duration> {
     match (error, kind) {
-        (EngineError::Overloaded { .. }, _) => Some(RETRY_OVERLOADED),
+        (EngineError::Overloaded { .. }, _) | (EngineError::Store(_), ErrorKind::ResourceExhausted) => {
+            Some(RETRY_OVERLOADED)
+        }
         (_, ErrorKind::Unavailable) => Some(RETRY_UNAVAILABLE),
         _ => None,
     }
@@ -187,6 +190,7 @@ mod tests {
             EngineError::NothingProposed { namespace: NamespaceName::new("plays").unwrap() },
             EngineError::NotServing { reason: reason.clone() },
             EngineError::Store(StoreError::Unavailable { reason: reason.clone() }),
+            EngineError::Store(StoreError::Overloaded { reason: reason.clone() }),
             EngineError::Store(StoreError::Refused { reason: reason.clone() }),
             EngineError::Store(StoreError::Corrupt { reason }),
         ]);
@@ -223,6 +227,7 @@ mod tests {
         FAILED_PRECONDITION 400 NOTHING_PROPOSED -
         UNAVAILABLE 503 NOT_SERVING "1"
         UNAVAILABLE 503 STORE_UNAVAILABLE "1"
+        RESOURCE_EXHAUSTED 429 OVERLOADED "1"
         FAILED_PRECONDITION 400 STORE_REFUSED -
         DATA_LOSS 500 DATA_DAMAGED -
         "#);

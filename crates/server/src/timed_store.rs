@@ -5,8 +5,8 @@ use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 use anabranch_model::{EventBucket, TableName, TimeBucket, TimeSeriesId};
 use anabranch_runtime::Env;
 use anabranch_store::{
-    Capabilities, CasOutcome, Direction, MetaKey, PartitionBatch, Sample, Scan, ScanPage, Store, StoreError, Version,
-    Versioned,
+    Capabilities, CasOutcome, Direction, MetaKey, PartitionBatch, Sample, Scan, ScanPage, Store, StoreError,
+    TableEstimate, Version, Versioned, hedge::HedgeCount,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -84,6 +84,14 @@ impl Store for TimedStore {
 
     async fn sample(&self, table: &TableName, from: u64, limit: usize) -> Result<Sample, StoreError> {
         self.timed("sample", self.inner.sample(table, from, limit)).await
+    }
+
+    async fn estimate(&self, table: &TableName) -> Result<Option<TableEstimate>, StoreError> {
+        self.timed("estimate", self.inner.estimate(table)).await
+    }
+
+    fn hedging(&self) -> Option<HedgeCount> {
+        self.inner.hedging()
     }
 
     async fn load(&self, key: &MetaKey) -> Result<Option<Versioned>, StoreError> {

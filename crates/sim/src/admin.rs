@@ -18,11 +18,12 @@ pub(crate) async fn administer(world: Arc<World>, dice: Dice) {
         world.env.sleep(dice.millis(500, 15_000)).await;
         let namespace = dice.below(world.plan.namespaces.len() as u64) as usize;
         let Some(server) = world.any_server(&dice).filter(|_| !world.is_over()) else { continue };
-        match dice.below(7) {
+        match dice.below(9) {
             0 | 1 => change_settings(&world, &dice, &server, namespace).await,
             2 => change_block_list(&world, &dice, &server, namespace).await,
             3..=5 => open_backfill(&world, &dice, &server, namespace).await,
-            _ => close_backfill(&world, &dice, &server, namespace).await,
+            6 => close_backfill(&world, &dice, &server, namespace).await,
+            _ => retune(&world, &dice, &server, namespace).await,
         }
     }
 }
@@ -38,6 +39,23 @@ async fn change_settings(world: &World, dice: &Dice, server: &Server, namespace:
         }
     };
     update(world, server, namespace, edit).await;
+}
+
+/// What the tuner does with a proposal: other settings for slices to come, and then for those that were made ahead of time.
+async fn retune(world: &World, dice: &Dice, server: &Server, namespace: usize) {
+    let drawn = draw_config(dice);
+    let edit = move |config: &mut NamespaceConfig| {
+        config.seconds_per_slice = drawn.seconds_per_slice;
+        config.seconds_per_bucket = drawn.seconds_per_bucket;
+        config.event_buckets = drawn.event_buckets;
+    };
+    update(world, server, namespace, edit).await;
+    world.env.sleep(dice.millis(0, 6000)).await;
+    let Some(server) = world.any_server(dice) else { return };
+    let name = world.namespace(namespace).clone();
+    let replaced = server.call(|engine| async move { engine.replace_slices_ahead(&name).await }).await;
+    let name = world.namespace(namespace);
+    world.trace.log("admin", format_args!("retunes {name}: {}", crate::trace::words(replaced.as_ref())));
 }
 
 async fn change_block_list(world: &World, dice: &Dice, server: &Server, namespace: usize) {
@@ -94,6 +112,7 @@ async fn open_backfill(world: &World, dice: &Dice, server: &Server, namespace: u
     }
     if matches!(opened, Some(Ok(_)) | None) {
         world.add_window(namespace, interval);
+        world.witness.window_opens(now.saturating_add(open_for));
     }
 }
 

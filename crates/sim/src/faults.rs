@@ -143,6 +143,7 @@ impl FaultyStore {
         if self.dice.chance(weather.server_crash) {
             self.trace.log(&self.name, format_args!("crashes at {at}"));
             self.server.kill();
+            self.witness.server_crashed();
             self.crashed.notify_one();
             pending::<()>().await;
         }

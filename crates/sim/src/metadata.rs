@@ -1,7 +1,9 @@
-//! A compare-and-set on its way into the shared store, where the witness looks at every change of a split record.
+//! A compare-and-set on its way into the shared store, where the witness looks at every change of a split record and of
+//! a namespace's slices.
 
 use std::sync::Arc;
 
+use anabranch_engine::NamespaceRecord;
 use anabranch_split::WideRow;
 use anabranch_store::{CasOutcome, MemoryStore, MetaKey, Store, StoreError, Version};
 use bytes::Bytes;
@@ -20,6 +22,12 @@ pub(crate) struct CompareAndSet {
     pub(crate) compares: bool,
     pub(crate) witness: Arc<Witness>,
     pub(crate) life: Life,
+}
+
+const NAMESPACES: &str = "namespaces";
+
+fn namespace_of(value: Option<&Bytes>) -> Option<NamespaceRecord> {
+    serde_json::from_slice(value?).ok()
 }
 
 /// Whether a document is a split record.
@@ -41,6 +49,12 @@ impl AsyncChange<CasOutcome> for CompareAndSet {
         if let Some(after) = &after {
             let before = split_record(there.as_ref().map(|document| &document.value));
             self.witness.changes(&store, before.as_ref(), after, self.life).await;
+        }
+        let namespace =
+            namespace_of(self.value.as_ref()).filter(|_| self.key.scope == NAMESPACES && expected == version);
+        if let (Some(after), Some(before)) = (&namespace, namespace_of(there.as_ref().map(|document| &document.value)))
+        {
+            self.witness.changes_slices(&self.key.name, &before, after);
         }
         let outcome = store.compare_and_set(&self.key, expected, self.value).await?;
         if let (CasOutcome::Applied(_), Some(after)) = (&outcome, &after) {

@@ -8,6 +8,7 @@ use anabranch_model::{
     WriteLimits,
 };
 use anabranch_split::{RouterOptions, WorkOptions};
+use anabranch_store::PermitOptions;
 
 use crate::dice::Dice;
 
@@ -186,6 +187,12 @@ fn draw_options(dice: &Dice) -> EngineOptions {
         queue_bytes: dice.pick(&[4 << 10, 1 << 20]),
         drain_timeout: Duration::from_secs(30),
         max_reads_in_flight: dice.pick(&[1, 4, 256]),
+        max_reads_waiting: dice.pick(&[2, 256]),
+        permits: PermitOptions {
+            in_flight: dice.pick(&[2, 16, 128]),
+            heavy_in_flight: dice.pick(&[1, 8]),
+            waiting: dice.pick(&[16, 4096]),
+        },
         max_fan_out: dice.pick(&[1, 2, 8, 64]),
         splits: draw_split_options(dice),
         bus_capacity: 0, // there is one for all servers
@@ -277,6 +284,7 @@ pub(crate) fn draw_config(dice: &Dice) -> NamespaceConfig {
             default_page_bytes: dice.between(1024, max_page_bytes),
             max_page_bytes,
             max_record_bytes: dice.pick(&[1024, 1024, 1500, 4000]),
+            partial_at_target: dice.percent(30),
         },
         write_limits: WriteLimits {
             max_events_per_request: 12,

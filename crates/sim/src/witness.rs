@@ -1,5 +1,5 @@
-//! Sees every change of a split record at the moment it is made, and every write to an original, and checks S2, S3, S4, S5 and S7
-//! there and then.
+//! Sees every change of a split record and of a namespace's slices at the moment it is made, and every write to an original, and
+//! checks S2, S3, S4, S5, S7 and T1 there and then.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -7,7 +7,8 @@ use std::{
     time::Duration,
 };
 
-use anabranch_model::{Interval, NamespaceName, PartitionKey, TableName, Timestamp};
+use anabranch_engine::NamespaceRecord;
+use anabranch_model::{Interval, NamespaceName, PartitionKey, Slice, SliceState, TableName, Timestamp};
 use anabranch_runtime::Env;
 use anabranch_split::{
     Generation, Piece, Segment, State, WidePartition, WideRow,
@@ -48,6 +49,8 @@ struct Inside {
     /// When which time of an original was written to.
     writes: BTreeMap<(TableName, PartitionKey), Vec<Touch>>,
     crashed: Vec<Timestamp>,
+    /// When the last of the backfill windows so far closes.
+    windows_until: Option<Timestamp>,
     bounds: VecDeque<(NamespaceName, Timestamp)>,
     figures: Figures,
 }
@@ -73,6 +76,10 @@ pub struct Figures {
     pub invalidated: u64,
     /// Segments added to a partition that had one.
     pub extended: u64,
+    /// Slices that were taken out because they got other settings before any write reached them.
+    pub retuned: u64,
+    /// Servers that crashed in the middle of a backfill.
+    pub crashed_in_backfill: u64,
 }
 
 impl Witness {
@@ -114,6 +121,41 @@ impl Witness {
     pub(crate) fn store_crashed(&self) {
         let now = self.env.now();
         self.inside().crashed.push(now);
+    }
+
+    /// A backfill window is opened, until then.
+    pub(crate) fn window_opens(&self, until: Timestamp) {
+        let windows_until = &mut self.inside().windows_until;
+        *windows_until = (*windows_until).max(Some(until));
+    }
+
+    /// A server dies in the middle of what it does.
+    pub(crate) fn server_crashed(&self) {
+        let now = self.env.now();
+        let mut inside = self.inside();
+        inside.figures.crashed_in_backfill += u64::from(inside.windows_until > Some(now));
+    }
+
+    /// T1: a slice that is taken out of a namespace's record, or gets other settings, was never written to. Slices that age out
+    /// are closed and dropped before.
+    pub(crate) fn changes_slices(&self, name: &str, before: &NamespaceRecord, after: &NamespaceRecord) {
+        if before.incarnation != after.incarnation {
+            return;
+        }
+        let Ok(name) = NamespaceName::new(name) else { return };
+        let open = before.slices.iter().filter(|slice| slice.state == SliceState::Open);
+        let same =
+            |old: &&Slice| after.slices.iter().any(|new| new.interval == old.interval && new.settings == old.settings);
+        for slice in open.filter(|slice| !same(slice)) {
+            let table = slice.table(&name);
+            let mut inside = self.inside();
+            inside.figures.retuned += 1;
+            if inside.writes.keys().any(|(written, _)| *written == table) {
+                let what = format!("the slice {} of {name} gets other settings though it was written to", slice.name());
+                inside.violation.get_or_insert(Violation::new("T1", what));
+                self.failed.notify_one();
+            }
+        }
     }
 
     /// Whether a span of an original may have changed since a moment by some server's clock.

@@ -9,7 +9,7 @@ use std::{collections::VecDeque, sync::Arc};
 use anabranch_model::{Interval, Order, PartitionKey, Position, Row, TableName, Timestamp};
 use anabranch_runtime::Env;
 use anabranch_store::{
-    After, PartitionReader, PieceBounds, PieceReader, ReadLimits, ScanPage, ScanSpan, Store, StoreError,
+    After, ErrorKind, PartitionReader, PieceBounds, PieceReader, ReadLimits, ScanPage, ScanSpan, Store, StoreError,
 };
 
 use crate::{
@@ -402,7 +402,7 @@ impl Chain {
             match fetched {
                 Ok(()) if !self.rows.is_empty() || self.is_exhausted() => return Ok(()),
                 Ok(()) => {}
-                Err(error) if is_original || self.strict => return Err(error),
+                Err(error) if is_original || self.strict || error.kind() == ErrorKind::Overloaded => return Err(error),
                 Err(error) => self.fall_back(error),
             }
         }

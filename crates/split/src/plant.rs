@@ -20,6 +20,8 @@ pub enum Bug {
     IgnoresReopening,
     /// Writes are acknowledged however long they took.
     AcknowledgesLate,
+    /// Slices get other settings until they begin, though writes may have reached them.
+    TunesTooLate,
     /// Time counts as sealed as soon as the accept limit has passed it.
     SealsEarly,
 }

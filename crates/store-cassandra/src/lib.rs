@@ -12,6 +12,7 @@
 //! | `hedge` | the second read beside a slow one, within a budget |
 //! | `write` | batches, retries that never hide an unknown outcome |
 //! | `sample` | sizes of partitions by token range |
+//! | `estimate` | what the nodes themselves know of a table's size |
 //! | `documents` | metadata by compare-and-set |
 //! | `store` | [`CassandraStore`], the contract on top of all this |
 //!
@@ -23,6 +24,7 @@ pub mod error;
 pub mod options;
 
 mod documents;
+mod estimate;
 mod hedge;
 mod names;
 mod page;

@@ -19,6 +19,7 @@ use scylla::{
 
 use crate::{
     error::{corrupt, unavailable},
+    hedge::SecondRead,
     page::PageBuilder,
     statements::{KnownTable, Shape, Slice},
     store::Inside,
@@ -218,7 +219,7 @@ impl Inside {
         let reservation = self.hedge.reserve();
         let profile = match &reservation {
             Some(reservation) => {
-                statement.set_history_listener(Arc::clone(reservation) as _);
+                statement.set_history_listener(Arc::new(SecondRead(reservation.clone())));
                 &self.profiles.hedged_reads
             }
             None => &self.profiles.reads,

@@ -19,7 +19,8 @@ use tokio_rustls::rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
 };
 
-use crate::{CassandraOptions, ConnectError, TlsOptions, hedge::Hedge};
+use crate::{CassandraOptions, ConnectError, TlsOptions, hedge::SlowReads};
+use anabranch_store::hedge::Hedge;
 
 /// A node that stands still without closing its connections is noticed after this, and left out.
 const KEEPALIVE: Duration = Duration::from_secs(2);
@@ -79,7 +80,10 @@ fn profiles(options: &CassandraOptions, hedge: &Arc<Hedge>) -> Profiles {
     let reads = || profile().retry_policy(Arc::new(DefaultRetryPolicy::new()));
     Profiles {
         reads: reads().build().into_handle(),
-        hedged_reads: reads().speculative_execution_policy(Some(hedge.clone())).build().into_handle(),
+        hedged_reads: reads()
+            .speculative_execution_policy(Some(Arc::new(SlowReads(hedge.clone()))))
+            .build()
+            .into_handle(),
         changes: profile()
             .retry_policy(Arc::new(FallthroughRetryPolicy::new()))
             .consistency(options.write_consistency.to_driver())

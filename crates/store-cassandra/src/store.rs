@@ -12,8 +12,9 @@ use std::{
 use anabranch_model::{EventBucket, TableName, TimeBucket, TimeSeriesId};
 use anabranch_runtime::Env;
 use anabranch_store::{
-    Capabilities, CasOutcome, Direction, MetaKey, PartitionBatch, Sample, Scan, ScanPage, Store, StoreError, Version,
-    Versioned,
+    Capabilities, CasOutcome, Direction, MetaKey, PartitionBatch, Sample, Scan, ScanPage, Store, StoreError,
+    TableEstimate, Version, Versioned,
+    hedge::{Hedge, HedgeCount},
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -24,7 +25,6 @@ use crate::{
     CassandraOptions, ConnectError,
     documents::Documents,
     error::{Fate, fate, read_error, refused, unavailable},
-    hedge::Hedge,
     names,
     scan::ReadFailure,
     schema::Schema,
@@ -164,6 +164,14 @@ impl Store for CassandraStore {
 
     async fn sample(&self, table: &TableName, from: u64, limit: usize) -> Result<Sample, StoreError> {
         self.inside()?.sample(table, from, limit).await
+    }
+
+    async fn estimate(&self, table: &TableName) -> Result<Option<TableEstimate>, StoreError> {
+        self.inside()?.estimate(table).await.map(Some)
+    }
+
+    fn hedging(&self) -> Option<HedgeCount> {
+        Some(self.inside.hedge.count())
     }
 
     async fn load(&self, key: &MetaKey) -> Result<Option<Versioned>, StoreError> {

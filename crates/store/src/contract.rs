@@ -16,7 +16,7 @@ use anabranch_model::{
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use crate::StoreError;
+use crate::{StoreError, hedge::HedgeCount};
 
 /// A back end. Every method may be called from many tasks at once.
 #[async_trait]
@@ -62,6 +62,18 @@ pub trait Store: Send + Sync + 'static {
     /// Sizes of up to `limit` partitions, from the one at or after `from` in the store's own order of tokens on. Equal
     /// steps of `from` are fair steps through the partitions of a table.
     async fn sample(&self, table: &TableName, from: u64, limit: usize) -> Result<Sample, StoreError>;
+
+    /// What the store itself reckons of a table without reading it, where it does; `None` where it doesn't. May be minutes old,
+    /// and knows nothing of what isn't in files yet.
+    async fn estimate(&self, table: &TableName) -> Result<Option<TableEstimate>, StoreError> {
+        let _ = table;
+        Ok(None)
+    }
+
+    /// How many reads were sent to a second replica because the first was slow, where there are several.
+    fn hedging(&self) -> Option<HedgeCount> {
+        None
+    }
 
     /// The document of a key, as of the last change that was acknowledged anywhere.
     async fn load(&self, key: &MetaKey) -> Result<Option<Versioned>, StoreError>;
@@ -244,6 +256,15 @@ pub struct PartitionSize {
     /// How many rows.
     pub rows: u64,
     /// How many bytes, as [`Row::bytes`] counts.
+    pub bytes: u64,
+}
+
+/// What a store reckons of a table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TableEstimate {
+    /// How many partitions it has.
+    pub partitions: u64,
+    /// Their bytes together, as the store counts them.
     pub bytes: u64,
 }
 

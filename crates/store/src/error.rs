@@ -8,6 +8,8 @@ use thiserror::Error;
 pub enum ErrorKind {
     /// Nothing was changed; the same call may succeed later.
     Retry,
+    /// Nothing was done, because too much is asked for at once: the same call again, at once, would make it worse.
+    Overloaded,
     /// A write may or may not have happened, or may still happen. Writing the same again is safe.
     Unknown,
     /// The table isn't there: look at the slices again.
@@ -25,6 +27,12 @@ pub enum StoreError {
     #[error("the store is not available: {reason}")]
     Unavailable {
         /// What the back end said.
+        reason: String,
+    },
+    /// Too many reads wait for the store already.
+    #[error("the store has too much to do: {reason}")]
+    Overloaded {
+        /// How many, or for how long.
         reason: String,
     },
     /// The time for the call has passed, or its answer was lost.
@@ -58,6 +66,7 @@ impl StoreError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             StoreError::Unavailable { .. } => ErrorKind::Retry,
+            StoreError::Overloaded { .. } => ErrorKind::Overloaded,
             StoreError::Unknown { .. } => ErrorKind::Unknown,
             StoreError::NoSuchTable { .. } => ErrorKind::NoSuchTable,
             StoreError::Refused { .. } => ErrorKind::Refused,

@@ -70,6 +70,9 @@ pub(crate) struct SettingArgs {
     /// Records bigger than this are delivered in parts [default: 2MiB]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     max_record_bytes: Option<u64>,
+    /// Whether a page that holds something ends at the target of reads, instead of at their max [default: false]
+    #[arg(long, value_name = "BOOL", hide_possible_values = true)]
+    partial_at_target: Option<bool>,
     /// Most events in a write request [default: 10000]
     #[arg(long, value_name = "N")]
     max_events_per_request: Option<u32>,
@@ -174,6 +177,7 @@ impl SettingArgs {
                 default_page_bytes: self.default_page_bytes,
                 max_page_bytes: self.max_page_bytes,
                 max_record_bytes: self.max_record_bytes,
+                partial_at_target: self.partial_at_target,
             }),
             write_limits: some_if_set(WriteLimits {
                 max_events_per_request: self.max_events_per_request,
@@ -261,6 +265,7 @@ mod tests {
             ("default_page_bytes", size(pages.default_page_bytes)),
             ("max_page_bytes", size(pages.max_page_bytes)),
             ("max_record_bytes", size(pages.max_record_bytes)),
+            ("partial_at_target", pages.partial_at_target.to_string()),
             ("max_events_per_request", writes.max_events_per_request.to_string()),
             ("max_request_bytes", size(writes.max_request_bytes)),
             ("max_items_per_event", writes.max_items_per_event.to_string()),

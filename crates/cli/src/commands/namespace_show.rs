@@ -113,6 +113,7 @@ fn setting_rows(config: &NamespaceConfig) -> Vec<(&'static str, String)> {
         ("page_limits.default_page_bytes", bytes(pages.default_page_bytes)),
         ("page_limits.max_page_bytes", bytes(pages.max_page_bytes)),
         ("page_limits.max_record_bytes", bytes(pages.max_record_bytes)),
+        ("page_limits.partial_at_target", whether(pages.partial_at_target)),
         ("write_limits.max_events_per_request", count(limits.max_events_per_request)),
         ("write_limits.max_request_bytes", bytes(limits.max_request_bytes)),
         ("write_limits.max_items_per_event", count(limits.max_items_per_event)),

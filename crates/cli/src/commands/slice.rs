@@ -67,6 +67,10 @@ fn show(session: &Session, measured: &MeasuredSlice, out: &mut Out) -> Outcome {
     let (start, end) = (show_time(slice.start.as_ref()), show_time(slice.end.as_ref()));
     out.line(format!("{}, {}, from {start} to {end}", escaped(&slice.name), state(&slice)))?;
     out.line(format!("time buckets of {}, event buckets: {}", bucket(&slice), slice.event_buckets))?;
+    if let Some(nodes) = &measured.nodes_estimate {
+        let (partitions, mean) = (show_count(nodes.partitions), show_bytes(nodes.mean_partition_bytes));
+        out.line(format!("the nodes' own estimate: {partitions} partitions, {mean} on average, as they lie on disk"))?;
+    }
     let Some(found) = &measured.measurement else {
         out.line("not measured yet; `anabranch tasks` shows when slices were last measured")?;
         return Ok(());

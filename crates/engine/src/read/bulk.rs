@@ -8,6 +8,7 @@ use anabranch_model::{
 };
 use anabranch_runtime::Task;
 use anabranch_split::{Served, WidePartition};
+use anabranch_store::ReadClass;
 
 use crate::{
     EngineError, Page, PartialReason, ReadRequest,
@@ -50,7 +51,7 @@ impl Engine {
     /// Reads all that a request asks for, a page at a time.
     pub async fn bulk_read(self: &Arc<Self>, request: &ReadRequest) -> Result<BulkRead, EngineError> {
         self.registry.check_fresh()?;
-        let plan = Arc::new(Plan::check(self, request)?);
+        let plan = Arc::new(Plan { class: ReadClass::Bulk, ..Plan::check(self, request)? });
         // Where records are counted over all pages, each page must know how many came before.
         let parallel = plan.records_left.is_none();
         let mut stretches = if parallel { self.stretches(&plan).await } else { Vec::new() };

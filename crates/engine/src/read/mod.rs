@@ -23,6 +23,7 @@ mod shape;
 use std::time::Duration;
 
 use anabranch_model::{Order, PageToken, Record, Timestamp};
+use anabranch_store::ReadClass;
 use bytes::Bytes;
 
 pub use condition::Query;
@@ -30,7 +31,7 @@ pub(crate) use groups::Group;
 pub(crate) use request::Plan;
 pub(crate) use shape::Shapes;
 
-use crate::{EngineError, engine::Engine};
+use crate::{EngineError, ErrorKind, engine::Engine};
 
 /// A page to read, as it came in.
 #[derive(Clone, Debug, Default)]
@@ -102,16 +103,17 @@ pub struct Partial {
 /// Why a page is short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PartialReason {
-    /// The time ran out.
+    /// The time ran out, or would have: the store had too much to do.
     Slo,
     /// Part of the interval left the retention while the scan ran.
     Retention,
 }
 
-pub(crate) async fn read(engine: &Engine, request: ReadRequest) -> Result<Page, EngineError> {
+/// Reads one page; of a class that is at least this heavy.
+pub(crate) async fn read(engine: &Engine, request: ReadRequest, least: ReadClass) -> Result<Page, EngineError> {
     let namespace = &request.namespace;
     let begun = engine.env.monotonic();
-    let result = page::read_page(engine, &request).await;
+    let result = page::read_page(engine, &request, least).await;
     count(engine, namespace, &request.series, begun, &result);
     result
 }
@@ -141,6 +143,9 @@ fn count(engine: &Engine, namespace: &str, series: &str, begun: Duration, result
             metrics.reads_failed.with_label_values(&["", "NotFound"]).inc();
         }
         Err(error) => {
+            if error.kind() == ErrorKind::ResourceExhausted {
+                metrics.reads_shed.with_label_values(&[namespace]).inc();
+            }
             metrics.reads_failed.with_label_values(&[namespace, &format!("{:?}", error.kind())]).inc();
         }
     }

@@ -8,10 +8,11 @@ use std::{
 };
 
 use anabranch_model::{Order, PartitionKey, Progress, Record, Timestamp};
+use anabranch_store::ReadClass;
 use futures_util::future::try_join_all;
 
 use crate::{
-    EngineError, Page, Partial, PartialReason, ReadRequest,
+    EngineError, ErrorKind, Page, Partial, PartialReason, ReadRequest,
     engine::Engine,
     read::{
         groups::{Group, Groups},
@@ -30,8 +31,9 @@ const FILTERED_ROWS: usize = 1024;
 const LEAST_ROWS: usize = 16;
 const LEAST_BYTES: usize = 64 << 10;
 
-pub(crate) async fn read_page(engine: &Engine, request: &ReadRequest) -> Result<Page, EngineError> {
-    let plan = Plan::check(engine, request)?;
+pub(crate) async fn read_page(engine: &Engine, request: &ReadRequest, least: ReadClass) -> Result<Page, EngineError> {
+    let mut plan = Plan::check(engine, request)?;
+    plan.class = plan.class.max(least);
     let page = fill(engine, &plan).await?;
     engine.tuning.reads.note(&plan, page.next.as_ref(), engine.env.now());
     Ok(page)
@@ -42,15 +44,17 @@ pub(crate) async fn fill(engine: &Engine, plan: &Plan) -> Result<Page, EngineErr
     engine.registry.check_fresh()?;
     let fetching = Fetching { env: &engine.env, metrics: &engine.metrics, deadline: plan.deadline };
     let remaining = plan.deadline.saturating_sub(engine.env.monotonic());
-    let Ok(Ok(_room)) = engine.env.timeout(remaining, engine.read_room.acquire()).await else {
-        return Err(EngineError::Overloaded { what: "too many reads are in flight".to_owned() });
-    };
+    let _place = engine.admission.page(&engine.env, plan.class, remaining).await?;
     let mut filling = Filling::new(engine, plan, fetching);
     let run = filling.run().await;
     filling.report();
     let in_time = match run {
         Ok(()) => true,
         Err(Stop::Deadline) => false,
+        // What was emitted before the store had no room for more is a page.
+        Err(Stop::Failed(error)) if error.kind() == ErrorKind::ResourceExhausted && filling.progress().is_some() => {
+            false
+        }
         Err(Stop::Failed(error)) => return Err(error),
     };
     filling.conclude(in_time)
@@ -128,7 +132,7 @@ impl<'a> Filling<'a> {
             engine,
             plan,
             fetching,
-            groups: Groups::new(engine.store.clone(), plan),
+            groups: Groups::new(engine.admission.store(plan.class).clone(), plan),
             wave: VecDeque::new(),
             fan_out: fan_out.clamp(1, engine.options.max_fan_out),
             rows_per_record,
@@ -136,7 +140,7 @@ impl<'a> Filling<'a> {
             page_bytes: 0,
             reached: Reached::Nothing,
             served: 0,
-            routing: Some(Routing::new(engine, plan.namespace.clone(), plan.deadline)),
+            routing: Some(Routing::new(engine, plan)),
             carried: plan.partition_bytes,
             group_bytes: 0,
             finished: false,
@@ -150,6 +154,7 @@ impl<'a> Filling<'a> {
             return Ok(());
         }
         loop {
+            self.hurry();
             self.open_wave().await?;
             if self.wave.is_empty() {
                 self.finished = true;
@@ -199,6 +204,13 @@ impl<'a> Filling<'a> {
         });
         try_join_all(fetches).await?;
         Ok(())
+    }
+
+    /// A page that has come anywhere ends when it should, any other when it must.
+    fn hurry(&mut self) {
+        if !matches!(self.reached, Reached::Nothing) {
+            self.fetching.deadline = self.plan.soft_deadline;
+        }
     }
 
     async fn next_group(&mut self) -> Result<Option<Group>, Stop> {
@@ -300,6 +312,7 @@ impl<'a> Filling<'a> {
 
     /// Brings the next record of one partition forward; fetches for its neighbours too when they are about to need it.
     async fn advance(&mut self, open: &mut OpenGroup, at: usize) -> Result<(), Stop> {
+        self.hurry();
         let (rows, bytes) = self.fetch_limits(open.readers.len());
         let fetching = self.fetching;
         if open.readers.len() > 1 && open.readers[at].wants_fetch(0) {

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use anabranch_model::{IdError, Interval, Order, PageToken, Progress, TimeSeriesId, Timestamp};
-use anabranch_store::After;
+use anabranch_store::{After, ReadClass};
 use xxhash_rust::xxh3::Xxh3Default;
 
 use crate::{
@@ -12,6 +12,10 @@ use crate::{
     read::condition::{self, Condition},
     registry::Namespace,
 };
+
+/// Records, or bytes of one partition, after which a scan counts as bulk.
+const SCAN_RECORDS: u64 = 8192;
+const SCAN_BYTES: u64 = 4 << 20;
 
 /// A checked request: what is left of it to read, and within which limits.
 #[derive(Clone)]
@@ -33,9 +37,13 @@ pub(crate) struct Plan {
     pub(crate) floor: Timestamp,
     pub(crate) partition_bytes: u64,
     pub(crate) fingerprint: u64,
+    /// When its reads of the store have their turn.
+    pub(crate) class: ReadClass,
     /// How long a page may take, and when this one must end, by the monotonic clock.
     pub(crate) time: Duration,
     pub(crate) deadline: Duration,
+    /// When it should end once it holds something.
+    pub(crate) soft_deadline: Duration,
 }
 
 impl Plan {
@@ -69,6 +77,7 @@ impl Plan {
         );
         let page_bytes = or_default(request.page_bytes, pages.default_page_bytes, pages.max_page_bytes);
         let timeout = request.timeout.map_or(config.read_slo.max, |timeout| timeout.min(config.read_slo.max));
+        let soft = if pages.partial_at_target { timeout.min(config.read_slo.target) } else { timeout };
         Ok(Plan {
             order: request.order,
             condition: checked.condition,
@@ -80,10 +89,12 @@ impl Plan {
             records_served,
             floor: token.as_ref().map_or(open.start, |token| token.floor),
             partition_bytes: token.as_ref().map_or(0, |token| token.partition_bytes),
+            class: token.as_ref().map_or(ReadClass::Small, class_of),
             begun_at: token.map(|token| token.progress),
             fingerprint,
             time: time_to_read(timeout),
             deadline: begun + time_to_read(timeout),
+            soft_deadline: begun + time_to_read(soft),
             series: checked.series,
             namespace,
         })
@@ -99,11 +110,13 @@ impl Plan {
     ) -> Result<Plan, EngineError> {
         let namespace = engine.registry.get(self.namespace.name.as_str())?;
         let open = part.intersect(&Interval::new(namespace.record.closed_until, Timestamp::LATEST));
+        let deadline = engine.env.monotonic() + self.time;
         Ok(Plan {
             interval: remaining(open, begun_at.as_ref(), self.order),
             begun_at,
             partition_bytes,
-            deadline: engine.env.monotonic() + self.time,
+            deadline,
+            soft_deadline: deadline,
             namespace,
             ..self.clone()
         })
@@ -127,6 +140,12 @@ impl Plan {
             partition_bytes,
         }
     }
+}
+
+/// A scan that has come so far goes through a whole history, whichever way it asks for its pages.
+fn class_of(token: &PageToken) -> ReadClass {
+    let far = token.records_served >= SCAN_RECORDS || token.partition_bytes >= SCAN_BYTES;
+    if far { ReadClass::Bulk } else { ReadClass::Small }
 }
 
 /// A tenth of the time, at most 50 ms, is kept to send the answer.

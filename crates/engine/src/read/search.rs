@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use anabranch_model::{Order, Record, Timestamp};
 
-use crate::{EngineError, Partial, PartialReason, Query, ReadRequest, engine::Engine};
+use anabranch_store::ReadClass;
+
+use crate::{EngineError, Partial, PartialReason, Query, ReadRequest, engine::Engine, read::read};
 
 /// Series that one search may name.
 pub const MAX_SERIES: usize = 1000;
@@ -73,7 +75,12 @@ impl Engine {
                 });
                 break;
             }
-            let found = self.read(part(request, at, token.clone(), wanted - page.records.len(), left)).await?;
+            let found = Box::pin(read(
+                self,
+                part(request, at, token.clone(), wanted - page.records.len(), left),
+                ReadClass::Bulk,
+            ))
+            .await?;
             page.partitions_read += found.partitions_read;
             page.bytes_read += found.bytes_read;
             let series = &request.series[at];

@@ -2,7 +2,7 @@
 
 use anabranch_model::{EventBucket, PartitionKey, ReadMode, SliceState, TimeBucket, TimeSeriesId};
 use anabranch_split::{State, WidePartition, WideRow};
-use anabranch_store::Direction;
+use anabranch_store::{Direction, ReadClass};
 
 use crate::{
     EngineError, NamespaceRecord,
@@ -108,7 +108,10 @@ impl Engine {
                 slice.interval.length().as_secs().div_ceil(u64::from(slice.settings.seconds_per_bucket)) as u32;
             let keys: Vec<(TimeBucket, EventBucket)> = if ordered {
                 let all = TimeBucket(0)..=TimeBucket(buckets.saturating_sub(1));
-                self.store.occupied(&table, &series, all, Direction::Backward, MAX_REQUESTED).await?
+                self.admission
+                    .store(ReadClass::Bulk)
+                    .occupied(&table, &series, all, Direction::Backward, MAX_REQUESTED)
+                    .await?
             } else {
                 let wanted = which.time_bucket.map_or(0..buckets, |bucket| bucket..bucket + 1);
                 let spread =
@@ -138,7 +141,7 @@ impl Engine {
         let table = slice.table(&namespace.name);
         let (mut found, mut from) = (Vec::new(), Some(0));
         while let Some(token) = from {
-            let sample = self.store.sample(&table, token, 1000).await?;
+            let sample = self.admission.store(ReadClass::Background).sample(&table, token, 1000).await?;
             from = sample.next;
             let wide = sample.partitions.into_iter().filter(|size| size.bytes >= threshold);
             found.extend(

@@ -5,12 +5,12 @@ use std::{sync::Arc, time::Duration};
 use anabranch_bus::{Detection, Published};
 use anabranch_model::{Interval, Order, PartitionKey, Position, ReadMode, TableName, Timestamp};
 use anabranch_split::{HistoryReader, Served, SliceFilter, WidePartition};
-use anabranch_store::After;
+use anabranch_store::{After, Store};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::{
     engine::Engine,
-    read::Group,
+    read::{Group, Plan},
     registry::Namespace,
     splits::doubt::{Beside, DoubtedRead},
 };
@@ -21,6 +21,8 @@ const ON_PERCENT: u64 = 1;
 /// The way to pieces of one page.
 pub(crate) struct Routing<'a> {
     engine: &'a Engine,
+    /// For reads of the page's class.
+    store: Arc<dyn Store>,
     namespace: Arc<Namespace>,
     mode: ReadMode,
     /// Of the page, by the monotonic clock.
@@ -31,11 +33,13 @@ pub(crate) struct Routing<'a> {
 }
 
 impl<'a> Routing<'a> {
-    pub(crate) fn new(engine: &'a Engine, namespace: Arc<Namespace>, deadline: Duration) -> Self {
+    pub(crate) fn new(engine: &'a Engine, plan: &Plan) -> Self {
+        let (namespace, deadline) = (plan.namespace.clone(), plan.deadline);
         // Whoever can't trust its clock can't trust what it holds for sealed.
         let trusted = engine.heartbeat.check_clock().is_ok();
         let mode = if trusted { namespace.record.splits.mode } else { ReadMode::Off };
-        Routing { engine, namespace, mode, deadline, filter: None, doubted: Vec::new() }
+        let store = engine.admission.store(plan.class).clone();
+        Routing { engine, store, namespace, mode, deadline, filter: None, doubted: Vec::new() }
     }
 
     /// Opens a partition where its rows are to be read from. Says also below which time they come from pieces.
@@ -51,7 +55,7 @@ impl<'a> Routing<'a> {
         } else {
             None
         };
-        let (store, interval) = (self.engine.store.clone(), group.interval);
+        let (store, interval) = (self.store.clone(), group.interval);
         match served {
             Some(served) => {
                 let until = served.until();

@@ -27,7 +27,8 @@ impl Engine {
         if in_force { self.replace_slices_ahead(name).await } else { Ok(0) }
     }
 
-    pub(super) async fn replace_slices_ahead(&self, name: &NamespaceName) -> Result<usize, EngineError> {
+    /// Gives slices that no write can reach yet the settings that new ones get; answers how many there are instead.
+    pub async fn replace_slices_ahead(&self, name: &NamespaceName) -> Result<usize, EngineError> {
         let namespace = self.registry.get(name.as_str())?;
         let planned = replacement(&namespace.record, self.unreachable_from(&namespace.record), self.env.now())?;
         if planned.out == planned.instead {
@@ -60,6 +61,10 @@ impl Engine {
         // The change itself takes its time: an answer that is lost is asked for once more.
         let under_way = self.options.meta_timeout * 2;
         let notice = self.registry.notice() + under_way;
+        #[cfg(feature = "plant")]
+        if anabranch_split::plant::is_planted(anabranch_split::plant::Bug::TunesTooLate) {
+            return self.env.now();
+        }
         record.reachable_until(self.env.now(), notice, self.options.max_clock_skew)
     }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use anabranch_model::{NamespaceName, Slice, SliceState, Timestamp};
-use anabranch_store::{CasOutcome, StoreError, Version};
+use anabranch_store::{CasOutcome, ReadClass, StoreError, TableEstimate, Version};
 use bytes::Bytes;
 
 use crate::{
@@ -96,7 +96,7 @@ impl Engine {
     ) -> Result<bool, EngineError> {
         let begun = self.env.now();
         let counting = TableCount {
-            store: self.store.as_ref(),
+            store: self.admission.store(ReadClass::Background).as_ref(),
             env: &self.env,
             table: &slice.table(name),
             percent: self.tuning.options.measure_percent,
@@ -157,6 +157,15 @@ impl Engine {
                 return Ok(stored);
             }
         }
+    }
+
+    /// What the store itself reckons of a slice, where it does.
+    pub async fn slice_estimate(&self, namespace: &str, slice: &Slice) -> Result<Option<TableEstimate>, EngineError> {
+        let namespace = self.registry.get(namespace)?;
+        let table = slice.table(&namespace.name);
+        let estimate = self.env.timeout(self.options.meta_timeout, self.store.estimate(&table));
+        let late = |_| EngineError::DeadlineExceeded { what: "asking the nodes" };
+        Ok(estimate.await.map_err(late)??)
     }
 
     /// The slices of a namespace, oldest first, with what was measured of each.

@@ -281,6 +281,6 @@ fn rank(error: &StoreError) -> u8 {
         StoreErrorKind::Corrupt => 3,
         StoreErrorKind::Unknown => 2,
         StoreErrorKind::Refused => 1,
-        StoreErrorKind::Retry | StoreErrorKind::NoSuchTable => 0,
+        StoreErrorKind::Retry | StoreErrorKind::Overloaded | StoreErrorKind::NoSuchTable => 0,
     }
 }

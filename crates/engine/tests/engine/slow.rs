@@ -1,138 +1,20 @@
 //! Slow stores: a page that runs out of time says so and how far it is complete; a write that does isn't acknowledged.
 
 use std::{
-    ops::RangeInclusive,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
 use anabranch_engine::{
     Engine, EngineError, EngineOptions, ErrorKind, Filter, PartialReason, ReadRequest, WriteOutcome,
 };
-use anabranch_model::{
-    EventBucket, NamespaceConfig, Order, Record, Slo, TableName, TimeBucket, TimeSeriesId, Timestamp,
+use anabranch_model::{NamespaceConfig, Order, Record};
+use anabranch_store::Store;
+
+use crate::{
+    fixture::{event, history, run},
+    slow_store::run_slow,
 };
-use anabranch_runtime::{Env, run_simulated};
-use anabranch_store::{
-    Capabilities, CasOutcome, Direction, MemoryStore, MetaKey, PartitionBatch, Sample, Scan, ScanPage, Store,
-    StoreError, Version, Versioned,
-};
-use async_trait::async_trait;
-use bytes::Bytes;
-
-use crate::fixture::{START, World, event, history, run};
-
-/// The in-memory store behind a slow wire.
-struct Slow {
-    inner: Arc<MemoryStore>,
-    env: Env,
-    scan_millis: AtomicU64,
-    write_millis: AtomicU64,
-    /// For this long nothing runs after a write: the machine sleeps.
-    suspend_millis: AtomicU64,
-}
-
-impl Slow {
-    async fn wait(&self, millis: &AtomicU64) {
-        self.env.sleep(Duration::from_millis(millis.load(Ordering::Relaxed))).await;
-    }
-}
-
-#[async_trait]
-impl Store for Slow {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { shared: false, ..self.inner.capabilities() }
-    }
-
-    async fn create_table(&self, table: &TableName) -> Result<(), StoreError> {
-        self.inner.create_table(table).await
-    }
-
-    async fn drop_table(&self, table: &TableName) -> Result<(), StoreError> {
-        self.inner.drop_table(table).await
-    }
-
-    async fn tables(&self) -> Result<Vec<TableName>, StoreError> {
-        self.inner.tables().await
-    }
-
-    async fn write(&self, batches: Vec<PartitionBatch>, timeout: Duration) -> Vec<Result<(), StoreError>> {
-        let results = self.inner.write(batches, timeout).await;
-        self.wait(&self.write_millis).await;
-        tokio::time::advance(Duration::from_millis(self.suspend_millis.load(Ordering::Relaxed))).await;
-        results
-    }
-
-    async fn scan(&self, scan: &Scan) -> Result<ScanPage, StoreError> {
-        self.wait(&self.scan_millis).await;
-        self.inner.scan(scan).await
-    }
-
-    async fn occupied(
-        &self,
-        table: &TableName,
-        series: &TimeSeriesId,
-        buckets: RangeInclusive<TimeBucket>,
-        direction: Direction,
-        limit: usize,
-    ) -> Result<Vec<(TimeBucket, EventBucket)>, StoreError> {
-        self.inner.occupied(table, series, buckets, direction, limit).await
-    }
-
-    async fn sample(&self, table: &TableName, from: u64, limit: usize) -> Result<Sample, StoreError> {
-        self.inner.sample(table, from, limit).await
-    }
-
-    async fn load(&self, key: &MetaKey) -> Result<Option<Versioned>, StoreError> {
-        self.inner.load(key).await
-    }
-
-    async fn list(
-        &self,
-        scope: &str,
-        after: Option<&str>,
-        limit: usize,
-    ) -> Result<Vec<(String, Versioned)>, StoreError> {
-        self.inner.list(scope, after, limit).await
-    }
-
-    async fn compare_and_set(
-        &self,
-        key: &MetaKey,
-        expected: Option<Version>,
-        value: Option<Bytes>,
-    ) -> Result<CasOutcome, StoreError> {
-        self.inner.compare_and_set(key, expected, value).await
-    }
-
-    async fn close(&self) -> Result<(), StoreError> {
-        self.inner.close().await
-    }
-}
-
-fn run_slow<F: Future<Output = ()>>(test: impl FnOnce(World, Arc<Slow>) -> F) {
-    run_simulated(7, Timestamp::from_seconds(START), |env| async move {
-        let inner = Arc::new(MemoryStore::new(env.clone()));
-        let zero = AtomicU64::default;
-        let slow = Arc::new(Slow {
-            inner: inner.clone(),
-            env: env.clone(),
-            scan_millis: zero(),
-            write_millis: zero(),
-            suspend_millis: zero(),
-        });
-        let engine = Engine::start(slow.clone(), env.node(0), EngineOptions::default()).await.unwrap();
-        let slo = Slo { target: Duration::from_millis(100), max: Duration::from_secs(1) };
-        let mut config = NamespaceConfig { read_slo: slo, write_slo: slo, ..NamespaceConfig::default() };
-        config.seconds_per_bucket = 60;
-        let world = World { env, store: inner, engine };
-        world.namespace(config).await;
-        test(world, slow).await;
-    });
-}
 
 /// R1, R2: every page that ran out of time says how far it is complete, and the pages joined are the history.
 #[test]
@@ -182,6 +64,37 @@ fn a_page_that_could_not_move_is_deadline_exceeded() {
         assert_eq!(world.read(hurried).await.unwrap_err().kind(), ErrorKind::DeadlineExceeded);
         assert_eq!(world.read(history("a")).await.unwrap().records.len(), 1);
     });
+}
+
+/// R2: as the namespace chooses, a page that holds something ends at the target or at the max; one that holds nothing goes on until
+/// the max either way.
+#[test]
+fn a_page_ends_at_the_target_or_at_the_max_as_the_namespace_chooses() {
+    for (at_target, takes) in [(false, 950), (true, 500)] {
+        run_slow(|world, slow| async move {
+            let edit = |config: &mut NamespaceConfig| {
+                config.page_limits.partial_at_target = at_target;
+                config.read_slo.target = Duration::from_millis(550);
+            };
+            world.engine.update_namespace("plays", edit).await.unwrap();
+            let now = world.now();
+            let all = (0..200).map(|at| event("a", now - at * 60_000_000_000, "e", &[("k", "v")])).collect();
+            world.write(all).await.unwrap();
+            slow.scan_millis.store(200, Ordering::Relaxed);
+            let begun = world.env.monotonic();
+            let page = world.read(ReadRequest { page_size: 2000, ..history("a") }).await.unwrap();
+            assert_eq!((world.env.monotonic() - begun).as_millis(), takes, "at the target: {at_target}");
+            assert_eq!(page.partial.map(|partial| partial.reason), Some(PartialReason::Slo));
+            assert!(!page.records.is_empty() && page.next_page_token.is_some());
+
+            slow.scan_millis.store(700, Ordering::Relaxed);
+            let begun = world.env.monotonic();
+            let page = world.read(ReadRequest { page_size: 2000, ..history("a") }).await.unwrap();
+            assert!(!page.records.is_empty(), "past the target with nothing, it goes on");
+            let took = (world.env.monotonic() - begun).as_millis();
+            assert_eq!(took, if at_target { 700 } else { 950 });
+        });
+    }
 }
 
 /// W1: whatever the store said, after the write deadline nothing is acknowledged.

@@ -126,6 +126,11 @@ impl Config {
         check.size("engine.queue_size", engine.queue_size, 64 * 1024, 1 << 40);
         check.range("engine.queue_events", engine.queue_events, 1, 1_000_000_000);
         check.range("engine.max_reads_in_flight", engine.max_reads_in_flight, 1, 1_000_000);
+        check.range("engine.max_reads_waiting", engine.max_reads_waiting, 0, 1_000_000);
+        check.range("engine.max_store_reads", engine.max_store_reads, 2, 65_536);
+        // One less: a small read always finds a place that no whole history can take.
+        check.range("engine.max_heavy_store_reads", engine.max_heavy_store_reads, 1, engine.max_store_reads.max(2) - 1);
+        check.range("engine.max_store_reads_waiting", engine.max_store_reads_waiting, 1, 1_000_000);
         check.range("engine.max_fan_out", engine.max_fan_out, 1, 4096);
         check.range("engine.drain_timeout", engine.drain_timeout, Duration::ZERO, HOUR);
         check.range("engine.refresh_interval", engine.refresh_interval, ms(10), HOUR);

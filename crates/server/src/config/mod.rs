@@ -12,6 +12,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use anabranch_engine::{EngineOptions, SplitOptions, TuningOptions};
 use anabranch_model::NamespaceName;
 use anabranch_split::WorkOptions;
+use anabranch_store::PermitOptions;
 use anabranch_store_cassandra::{CassandraOptions, Level, Replication, TlsOptions};
 use anabranch_store_fjall::FjallOptions;
 use jiff::fmt::serde::unsigned_duration::friendly::compact;
@@ -193,6 +194,14 @@ section! {
         max_write_in_flight: ByteSize = ByteSize(defaults::engine().max_write_bytes_in_flight as u64),
         /// Pages being read at once.
         max_reads_in_flight: usize = defaults::engine().max_reads_in_flight,
+        /// Pages that may wait to be read; one more is refused with RESOURCE_EXHAUSTED.
+        max_reads_waiting: usize = defaults::engine().max_reads_waiting,
+        /// Reads of the store in flight: partitions of pages, whole histories, splits, measuring.
+        max_store_reads: usize = defaults::engine().permits.in_flight,
+        /// How many of them may be of whole histories, splits and measuring; fewer while other reads are slow.
+        max_heavy_store_reads: usize = defaults::engine().permits.heavy_in_flight,
+        /// Reads of the store that may wait; one more is refused with RESOURCE_EXHAUSTED.
+        max_store_reads_waiting: usize = defaults::engine().permits.waiting,
         /// Partitions of one read that are fetched at once, at most.
         max_fan_out: usize = defaults::engine().max_fan_out,
         /// Events that may wait in the queue of unsynced writes.
@@ -439,6 +448,12 @@ impl Config {
             queue_bytes: engine.queue_size.as_usize(),
             drain_timeout: engine.drain_timeout,
             max_reads_in_flight: engine.max_reads_in_flight,
+            max_reads_waiting: engine.max_reads_waiting,
+            permits: PermitOptions {
+                in_flight: engine.max_store_reads,
+                heavy_in_flight: engine.max_heavy_store_reads,
+                waiting: engine.max_store_reads_waiting,
+            },
             max_fan_out: engine.max_fan_out,
             splits: self.split_options(),
             bus_capacity: self.splits.max_detections,

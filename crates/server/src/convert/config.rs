@@ -171,6 +171,7 @@ const SETTINGS: &[Setting] = &[
     setting!(plain page_limits.default_page_bytes),
     setting!(plain page_limits.max_page_bytes),
     setting!(plain page_limits.max_record_bytes),
+    setting!(plain page_limits.partial_at_target),
     setting!(plain write_limits.max_events_per_request),
     setting!(plain write_limits.max_request_bytes),
     setting!(plain write_limits.max_items_per_event),
@@ -251,6 +252,7 @@ pub(crate) fn config_message(config: &NamespaceConfig) -> v1::NamespaceConfig {
             default_page_bytes: Some(pages.default_page_bytes),
             max_page_bytes: Some(pages.max_page_bytes),
             max_record_bytes: Some(pages.max_record_bytes),
+            partial_at_target: Some(pages.partial_at_target),
         }),
         write_limits: Some(v1::WriteLimits {
             max_events_per_request: Some(writes.max_events_per_request),

@@ -9,11 +9,18 @@ use anabranch_provision::{
     SizeHistogram,
     tuner::{self, Uncounted},
 };
+use anabranch_store::TableEstimate;
 
 use super::{duration, namespaces::slice_message, timestamp};
 
 pub(crate) fn measured_slice_message(slice: &Slice, sizes: Option<&SliceSizes>) -> v1::MeasuredSlice {
-    v1::MeasuredSlice { slice: Some(slice_message(slice)), measurement: sizes.map(measurement_message) }
+    let measurement = sizes.map(measurement_message);
+    v1::MeasuredSlice { slice: Some(slice_message(slice)), measurement, nodes_estimate: None }
+}
+
+pub(crate) fn nodes_estimate_message(estimate: TableEstimate) -> v1::NodesEstimate {
+    let TableEstimate { partitions, bytes } = estimate;
+    v1::NodesEstimate { partitions, mean_partition_bytes: bytes / partitions.max(1) }
 }
 
 fn measurement_message(sizes: &SliceSizes) -> v1::SliceMeasurement {

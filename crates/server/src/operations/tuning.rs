@@ -4,7 +4,7 @@ use anabranch_api::v1;
 use anabranch_engine::EngineError;
 
 use super::{Answer, Operations};
-use crate::convert::tuning::{decision_message, measured_slice_message};
+use crate::convert::tuning::{decision_message, measured_slice_message, nodes_estimate_message};
 
 /// Who it was, where nobody says.
 const SOMEBODY: &str = "operator";
@@ -22,7 +22,15 @@ impl Operations {
         let found = slices.iter().find(|(slice, _)| slice.name() == message.time_slice);
         let gone = || EngineError::invalid("time_slice", "the slice has just been dropped");
         let (slice, sizes) = found.ok_or_else(gone)?;
-        Ok(measured_slice_message(slice, sizes.as_ref()))
+        let mut answer = measured_slice_message(slice, sizes.as_ref());
+        match self.engine.slice_estimate(&message.namespace, slice).await {
+            Ok(estimate) => answer.nodes_estimate = estimate.map(nodes_estimate_message),
+            // What was measured is worth showing without it.
+            Err(error) => {
+                tracing::warn!(slice = message.time_slice, %error, "the nodes can't be asked for their estimates")
+            }
+        }
+        Ok(answer)
     }
 
     pub(crate) async fn list_tuning_decisions(

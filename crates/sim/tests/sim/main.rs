@@ -1,5 +1,5 @@
 //! The simulation itself: the same seed gives the same run, ordinary seeds keep every promise (W1, W2, W3, R1, R2, R3, R4,
-//! S1, S2, S3, S4, S5, S6, S7), and planted bugs are found.
+//! S1, S2, S3, S4, S5, S6, S7, T1), and planted bugs are found.
 
 mod planted;
 
@@ -44,4 +44,7 @@ fn ordinary_seeds_split_partitions() {
     assert!(completed > 100 && pieces > 2 * completed, "{completed} segments of {pieces} pieces");
     assert!(extended > 10 && invalidated > 3, "{extended} extended, {invalidated} invalidated");
     assert!(failed > 10 && taken_over > 3, "{failed} attempts failed, {taken_over} taken over");
+    let (crashed, retuned) = (sum(|report| report.figures.crashed_in_backfill), sum(|report| report.figures.retuned));
+    assert!(crashed > 20, "{crashed} servers crashed in the middle of a backfill");
+    assert!(retuned > 20, "{retuned} slices got other settings before a write reached them");
 }

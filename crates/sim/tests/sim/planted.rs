@@ -165,6 +165,11 @@ fn pieces_read_during_a_backfill_are_found_r1() {
 }
 
 #[test]
+fn other_settings_for_a_slice_that_writes_reach_are_found_t1() {
+    assert_found_inside(Bug::TunesTooLate, 40, "T1");
+}
+
+#[test]
 fn an_acknowledgement_after_a_pause_is_found_s3() {
     assert_found_inside(Bug::AcknowledgesLate, 100, "S3");
 }

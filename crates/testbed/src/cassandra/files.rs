@@ -57,6 +57,7 @@ const PROPERTIES: &[&str] = &[
     "-Dcassandra.ring_delay_ms=2000",
     "-Dcassandra.skip_wait_for_gossip_to_settle=0",
     "-Dcassandra.superuser_setup_delay_ms=0",
+    "-Dcassandra.size_recorder_interval=2",
     "-Dcassandra-foreground=yes",
     "-Djava.net.preferIPv4Stack=true",
     "-Djdk.attach.allowAttachSelf=true",

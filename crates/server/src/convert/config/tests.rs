@@ -60,13 +60,16 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn any_limits()(small in any::<[u32; 5]>(), big in any::<[u64; 5]>()) -> (PageLimits, WriteLimits) {
+    fn any_limits()(
+        small in any::<[u32; 5]>(), big in any::<[u64; 5]>(), partial_at_target in any::<bool>(),
+    ) -> (PageLimits, WriteLimits) {
         let pages = PageLimits {
             default_page_size: small[0],
             max_page_size: small[1],
             default_page_bytes: big[0],
             max_page_bytes: big[1],
             max_record_bytes: big[2],
+            partial_at_target,
         };
         let writes = WriteLimits {
             max_events_per_request: small[2],

@@ -1,7 +1,7 @@
 //! What is stored where: shared keyspaces, names that are too long, several servers on one cluster, batches that are
 //! too large for one mutation.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use anabranch_model::{NamespaceName, Row};
 use anabranch_runtime::Env;
@@ -11,6 +11,7 @@ use anabranch_store::{
 };
 use anabranch_store_cassandra::CassandraStore;
 use bytes::Bytes;
+use scylla::client::session_builder::SessionBuilder;
 
 use super::fixture::{fresh_prefix, fresh_store, open, options};
 
@@ -149,4 +150,38 @@ async fn a_document_made_again_has_a_version_of_its_own() {
         };
         last = Some(made);
     }
+}
+
+/// What the nodes reckon of a table comes near the truth once it lies in files.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_nodes_own_estimate_is_near_the_truth() {
+    const PARTITIONS: u32 = 2000;
+    let prefix = fresh_prefix();
+    let store = open(&prefix).await;
+    let table = make_table(&store, "data_20260328").await;
+    let value = "v".repeat(1000);
+    for series in 0..PARTITIONS {
+        write(&store, &table, &partition(&format!("s{series}"), 0, 0), &[row(1, "e", "k", &value)]).await;
+    }
+    assert!(store.estimate(&table).await.unwrap().is_some_and(|found| found.partitions <= u64::from(PARTITIONS)));
+    // A table that is flushed every second lies in files soon.
+    let node = SessionBuilder::new().known_nodes(options(&prefix).await.contact_points).build().await.unwrap();
+    let place = format!("{prefix}_{}.{}", table.namespace, table.table);
+    node.query_unpaged(format!("ALTER TABLE {place} WITH memtable_flush_period_in_ms = 1000"), ()).await.unwrap();
+    let env = Env::system();
+    let found = env.timeout(Duration::from_secs(60), async {
+        loop {
+            let found = store.estimate(&table).await.unwrap().unwrap();
+            if found.partitions > 0 {
+                return found;
+            }
+            env.sleep(Duration::from_millis(200)).await;
+        }
+    });
+    let found = found.await.expect("the node reckons every two seconds");
+    let near = |found: u64, truth: u64| (truth / 2..truth * 2).contains(&found);
+    assert!(near(found.partitions, u64::from(PARTITIONS)), "{found:?}");
+    assert!(near(found.bytes / found.partitions, 1000), "{found:?}");
+    let missing = table_of("nobody", "data_20260328");
+    assert_eq!(store.estimate(&missing).await.map_err(|error| error.kind()), Err(ErrorKind::NoSuchTable));
 }

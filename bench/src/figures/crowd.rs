@@ -1,0 +1,102 @@
+//! Many series in one namespace, written through the real engine: a few with long histories, many with short ones.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use anabranch_api::v1;
+use anabranch_engine::{Engine, EngineOptions, TuningOptions, WriteRequest};
+use anabranch_model::{NamespaceConfig, NamespaceName, Timestamp};
+use anabranch_runtime::Env;
+use anabranch_store_fjall::{FjallOptions, FjallStore};
+use anyhow::{Context, Result};
+use bytes::Bytes;
+use futures_util::{StreamExt, TryStreamExt, stream};
+
+use crate::{
+    events::{Event, ROW_BYTES, Random},
+    wire,
+};
+
+const NAMESPACE: &str = "crowd";
+/// Between events of a series; all of them lie in the last hours.
+const STEP: Duration = Duration::from_millis(1);
+const EVENTS_PER_REQUEST: u64 = 5000;
+const REQUESTS_AT_ONCE: usize = 4;
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// So many series of so many bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kind {
+    pub(super) name: &'static str,
+    pub(super) series: u64,
+    pub(super) bytes: u64,
+}
+
+impl Kind {
+    pub(super) fn series(&self, number: u64) -> String {
+        format!("{}:{number:06}", self.name)
+    }
+
+    pub(super) fn events(&self) -> u64 {
+        (self.bytes / ROW_BYTES).max(1)
+    }
+}
+
+/// Makes them in a directory; the store is closed again when this answers.
+pub(super) async fn make(directory: PathBuf, kinds: &[Kind]) -> Result<PathBuf> {
+    let env = Env::system();
+    let store = Arc::new(FjallStore::open(&directory, FjallOptions::default(), env.clone())?);
+    let options = EngineOptions { tuning: TuningOptions::off(), ..EngineOptions::default() };
+    let engine = Engine::start(store.clone(), env.clone(), options).await?;
+    let mut config = NamespaceConfig::default();
+    config.split.detect = false; // what is measured are reads of originals
+    engine.create_namespace(NamespaceName::new(NAMESPACE)?, config).await?;
+    let end = env.now();
+    for kind in kinds {
+        let series = (0..kind.series).map(|number| write(&engine, kind, number, end));
+        let written = stream::iter(series).buffer_unordered(REQUESTS_AT_ONCE).try_collect::<Vec<()>>().await;
+        written.with_context(|| format!("`{}` could not be written", kind.name))?;
+    }
+    loop {
+        let stats = store.stats()?;
+        if stats.flushes_waiting == 0 && stats.compactions_running == 0 {
+            break;
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    engine.shutdown().await?;
+    Ok(directory)
+}
+
+async fn write(engine: &Engine, kind: &Kind, number: u64, end: Timestamp) -> Result<()> {
+    let (series, events) = (kind.series(number), kind.events());
+    let mut random = Random::new(number);
+    for first in (0..events).step_by(EVENTS_PER_REQUEST as usize) {
+        let last = (first + EVENTS_PER_REQUEST).min(events);
+        let event = |at: u64| {
+            let time = Timestamp::from_nanos(end.nanos() - (events - at) as i64 * STEP.as_nanos() as i64);
+            Event::new(series.clone(), time, at, &mut random).into_input()
+        };
+        let events = (first..last).map(event).collect();
+        engine.write_sync(WriteRequest { namespace: NAMESPACE.to_owned(), events, timeout: None }).await?;
+    }
+    Ok(())
+}
+
+/// Asks for the latest page of a series.
+pub(super) fn page(series: String, page_size: u32) -> Bytes {
+    wire::encoded(&v1::ReadEventRecordsRequest {
+        namespace: NAMESPACE.to_owned(),
+        time_series_id: series,
+        page_size,
+        ..v1::ReadEventRecordsRequest::default()
+    })
+}
+
+/// Removes a data set.
+pub(super) fn remove(directory: &Path) -> Result<()> {
+    std::fs::remove_dir_all(directory).with_context(|| format!("cannot remove {}", directory.display()))
+}

@@ -1,0 +1,149 @@
+//! The in-memory store behind a slow wire, or with few cores.
+
+use std::{
+    ops::RangeInclusive,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use anabranch_engine::{Engine, EngineOptions};
+use anabranch_model::{EventBucket, NamespaceConfig, Slo, TableName, TimeBucket, TimeSeriesId, Timestamp};
+use anabranch_runtime::{Env, run_simulated};
+use anabranch_store::{
+    Capabilities, CasOutcome, Direction, MemoryStore, MetaKey, PartitionBatch, Sample, Scan, ScanPage, Store,
+    StoreError, Version, Versioned,
+};
+use async_trait::async_trait;
+use bytes::Bytes;
+use tokio::sync::Semaphore;
+
+use crate::fixture::{START, World};
+
+/// The in-memory store, slowly.
+pub(crate) struct Slow {
+    inner: Arc<MemoryStore>,
+    env: Env,
+    pub(crate) scan_millis: AtomicU64,
+    pub(crate) write_millis: AtomicU64,
+    /// For this long nothing runs after a write: the machine sleeps.
+    pub(crate) suspend_millis: AtomicU64,
+    /// A scan takes a core, and this long for each row that it reads; no cores: it takes no time of its own.
+    pub(crate) row_micros: AtomicU64,
+    cores: Semaphore,
+}
+
+impl Slow {
+    async fn wait(&self, millis: &AtomicU64) {
+        self.env.sleep(Duration::from_millis(millis.load(Ordering::Relaxed))).await;
+    }
+}
+
+#[async_trait]
+impl Store for Slow {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { shared: false, ..self.inner.capabilities() }
+    }
+
+    async fn create_table(&self, table: &TableName) -> Result<(), StoreError> {
+        self.inner.create_table(table).await
+    }
+
+    async fn drop_table(&self, table: &TableName) -> Result<(), StoreError> {
+        self.inner.drop_table(table).await
+    }
+
+    async fn tables(&self) -> Result<Vec<TableName>, StoreError> {
+        self.inner.tables().await
+    }
+
+    async fn write(&self, batches: Vec<PartitionBatch>, timeout: Duration) -> Vec<Result<(), StoreError>> {
+        let results = self.inner.write(batches, timeout).await;
+        self.wait(&self.write_millis).await;
+        tokio::time::advance(Duration::from_millis(self.suspend_millis.load(Ordering::Relaxed))).await;
+        results
+    }
+
+    async fn scan(&self, scan: &Scan) -> Result<ScanPage, StoreError> {
+        self.wait(&self.scan_millis).await;
+        let per_row = Duration::from_micros(self.row_micros.load(Ordering::Relaxed));
+        if per_row.is_zero() {
+            return self.inner.scan(scan).await;
+        }
+        let _core = self.cores.acquire().await.unwrap();
+        let page = self.inner.scan(scan).await?;
+        self.env.sleep(per_row * (page.rows.len() as u32 + 1)).await;
+        Ok(page)
+    }
+
+    async fn occupied(
+        &self,
+        table: &TableName,
+        series: &TimeSeriesId,
+        buckets: RangeInclusive<TimeBucket>,
+        direction: Direction,
+        limit: usize,
+    ) -> Result<Vec<(TimeBucket, EventBucket)>, StoreError> {
+        self.inner.occupied(table, series, buckets, direction, limit).await
+    }
+
+    async fn sample(&self, table: &TableName, from: u64, limit: usize) -> Result<Sample, StoreError> {
+        self.inner.sample(table, from, limit).await
+    }
+
+    async fn load(&self, key: &MetaKey) -> Result<Option<Versioned>, StoreError> {
+        self.inner.load(key).await
+    }
+
+    async fn list(
+        &self,
+        scope: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<(String, Versioned)>, StoreError> {
+        self.inner.list(scope, after, limit).await
+    }
+
+    async fn compare_and_set(
+        &self,
+        key: &MetaKey,
+        expected: Option<Version>,
+        value: Option<Bytes>,
+    ) -> Result<CasOutcome, StoreError> {
+        self.inner.compare_and_set(key, expected, value).await
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        self.inner.close().await
+    }
+}
+
+/// A namespace whose pages may take a second, on a slow store.
+pub(crate) fn run_slow<F: Future<Output = ()>>(test: impl FnOnce(World, Arc<Slow>) -> F) {
+    run_slow_with(EngineOptions::default(), test);
+}
+
+pub(crate) fn run_slow_with<F: Future<Output = ()>>(options: EngineOptions, test: impl FnOnce(World, Arc<Slow>) -> F) {
+    run_simulated(7, Timestamp::from_seconds(START), |env| async move {
+        let inner = Arc::new(MemoryStore::new(env.clone()));
+        let zero = AtomicU64::default;
+        let slow = Arc::new(Slow {
+            inner: inner.clone(),
+            env: env.clone(),
+            scan_millis: zero(),
+            write_millis: zero(),
+            suspend_millis: zero(),
+            row_micros: zero(),
+            cores: Semaphore::new(2),
+        });
+        let engine = Engine::start(slow.clone(), env.node(0), options).await.unwrap();
+        let slo = Slo { target: Duration::from_millis(100), max: Duration::from_secs(1) };
+        let mut config = NamespaceConfig { read_slo: slo, write_slo: slo, ..NamespaceConfig::default() };
+        config.seconds_per_bucket = 60;
+        let world = World { env, store: inner, engine };
+        world.namespace(config).await;
+        test(world, slow).await;
+    });
+}
