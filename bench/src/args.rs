@@ -102,6 +102,8 @@ pub(crate) struct Sizes {
     pub(crate) ingest: IngestLoad,
     pub(crate) large_bytes: u64,
     pub(crate) small_bytes: u64,
+    /// One wide partition.
+    pub(crate) wide_bytes: u64,
     /// Pages that each side reads in a run.
     pub(crate) pages: u32,
     pub(crate) namespaces: u32,
@@ -119,6 +121,7 @@ impl Sizes {
             ingest,
             large_bytes: 1_000_000_000,
             small_bytes: 10_000_000,
+            wide_bytes: 500_000_000,
             pages: 2000,
             namespaces: 1000,
             idle: Duration::from_secs(10),
@@ -133,6 +136,7 @@ impl Sizes {
             ingest: IngestLoad { requests: 40, warm_up: 5, ..ingest },
             large_bytes: 100_000_000,
             small_bytes: 5_000_000,
+            wide_bytes: 20_000_000,
             pages: 400,
             namespaces: 100,
             idle: Duration::from_secs(5),

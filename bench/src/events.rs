@@ -31,6 +31,11 @@ impl Event {
         Event { series, time, id: format!("e-{number:010}"), value: random.value() }
     }
 
+    /// The same with a value as services write them: compressible, but no two alike.
+    pub(crate) fn json(series: String, time: Timestamp, number: u64, random: &mut Random) -> Event {
+        Event { series, time, id: format!("e-{number:010}"), value: random.json() }
+    }
+
     pub(crate) fn into_message(self) -> v1::Event {
         v1::Event {
             time_series_id: self.series,
@@ -101,6 +106,34 @@ impl Random {
     /// A number below `limit`, which isn't 0.
     pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit
+    }
+
+    /// As long as the other values.
+    fn json(&mut self) -> Bytes {
+        const DEVICES: [&str; 4] = ["tv-living-room", "tablet-blue", "phone-of-anna", "browser-firefox"];
+        const KINDS: [&str; 4] = ["play", "pause", "seek", "heartbeat"];
+        let mut value = format!(
+            concat!(
+                r#"{{"type":"{}","device":"{}","session":"{:016x}","title_id":{},"position_ms":{},"bitrate_kbps":{},"#,
+                r#""buffered_ms":{},"dropped_frames":{},"country":"NL","app_version":"9.{}.{}","network":"wifi","#,
+                r#""audio":"en-5.1","subtitles":null,"#,
+            ),
+            KINDS[self.below(4) as usize],
+            DEVICES[self.below(4) as usize],
+            self.next(),
+            80_000_000 + self.below(1_000_000),
+            self.below(7_200_000),
+            self.below(16_000),
+            self.below(30_000),
+            self.below(4),
+            self.below(10),
+            self.below(10),
+        )
+        .into_bytes();
+        value.truncate(VALUE_BYTES - 1);
+        value.resize(VALUE_BYTES - 1, b' ');
+        value.push(b'}');
+        value.into()
     }
 
     fn value(&mut self) -> Bytes {

@@ -28,6 +28,11 @@ impl Process {
         Ok(Duration::from_millis(total * 1000 / TICKS_PER_SECOND))
     }
 
+    /// This one.
+    pub(crate) fn own() -> Process {
+        Process(std::process::id())
+    }
+
     /// The same for this process, to the nanosecond.
     pub(crate) fn own_cpu() -> Duration {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);

@@ -13,6 +13,7 @@ use crate::{figures::Bench, machine::Machine};
 pub(crate) enum Unit {
     Ratio,
     PerSecond,
+    MegabytesPerSecond,
     Microseconds,
     Milliseconds,
     KiB,
@@ -167,6 +168,7 @@ fn written(unit: Unit, value: f64) -> String {
     match unit {
         Unit::Ratio => format!("{value:.2}"),
         Unit::PerSecond => format!("{} /s", thousands(value)),
+        Unit::MegabytesPerSecond => format!("{value:.1} MB/s"),
         Unit::Microseconds => format!("{value:.2} µs"),
         Unit::Milliseconds => format!("{value:.2} ms"),
         Unit::KiB => format!("{value:.0} KiB"),

@@ -15,6 +15,8 @@ pub(crate) const WRITE_SYNC: &str = "/anabranch.v1.TimeSeriesService/WriteEventR
 pub(crate) const READ: &str = "/anabranch.v1.TimeSeriesService/ReadEventRecords";
 pub(crate) const STREAM: &str = "/anabranch.v1.TimeSeriesService/StreamEventRecords";
 pub(crate) const CREATE_NAMESPACE: &str = "/anabranch.v1.NamespaceService/CreateNamespace";
+pub(crate) const REQUEST_SPLIT: &str = "/anabranch.v1.SplitService/RequestSplit";
+pub(crate) const LIST_SPLITS: &str = "/anabranch.v1.SplitService/ListSplits";
 
 /// Enough for a page to arrive without waiting for the window to be opened again.
 const WINDOW_BYTES: u32 = 4 << 20;

@@ -20,11 +20,12 @@ use crate::{
     wire,
 };
 
-const NAMESPACE: &str = "crowd";
+pub(super) const NAMESPACE: &str = "crowd";
 /// Between events of a series; all of them lie in the last hours.
 const STEP: Duration = Duration::from_millis(1);
 const EVENTS_PER_REQUEST: u64 = 5000;
 const REQUESTS_AT_ONCE: usize = 4;
+const SEALED_AFTER: Duration = Duration::from_secs(90);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// So many series of so many bytes.
@@ -33,6 +34,8 @@ pub(super) struct Kind {
     pub(super) name: &'static str,
     pub(super) series: u64,
     pub(super) bytes: u64,
+    /// Whether values look like JSON; else they can't be compressed.
+    pub(super) json: bool,
 }
 
 impl Kind {
@@ -71,6 +74,22 @@ pub(super) async fn make(directory: PathBuf, kinds: &[Kind]) -> Result<PathBuf> 
     Ok(directory)
 }
 
+/// Lets everything that was written count as sealed: nothing older than a second is accepted any more.
+pub(super) async fn seal(directory: &Path) -> Result<()> {
+    let env = Env::system();
+    let store = Arc::new(FjallStore::open(directory, FjallOptions::default(), env.clone())?);
+    let engine = Engine::start(store, env.clone(), EngineOptions::default()).await?;
+    let sealed = |config: &mut NamespaceConfig| {
+        config.accept_limit = Duration::from_secs(1);
+        config.split.must_pay = false;
+    };
+    engine.update_namespace(NAMESPACE, sealed).await?;
+    // Writes that were accepted under the old limit must have ended.
+    env.sleep(SEALED_AFTER).await;
+    engine.shutdown().await?;
+    Ok(())
+}
+
 async fn write(engine: &Engine, kind: &Kind, number: u64, end: Timestamp) -> Result<()> {
     let (series, events) = (kind.series(number), kind.events());
     let mut random = Random::new(number);
@@ -78,7 +97,8 @@ async fn write(engine: &Engine, kind: &Kind, number: u64, end: Timestamp) -> Res
         let last = (first + EVENTS_PER_REQUEST).min(events);
         let event = |at: u64| {
             let time = Timestamp::from_nanos(end.nanos() - (events - at) as i64 * STEP.as_nanos() as i64);
-            Event::new(series.clone(), time, at, &mut random).into_input()
+            let new = if kind.json { Event::json } else { Event::new };
+            new(series.clone(), time, at, &mut random).into_input()
         };
         let events = (first..last).map(event).collect();
         engine.write_sync(WriteRequest { namespace: NAMESPACE.to_owned(), events, timeout: None }).await?;

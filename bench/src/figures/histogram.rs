@@ -26,7 +26,7 @@ const NEVER: [(&str, &str); 1] = [("ANABRANCH_TUNING_MEASURE_INTERVAL", "0s")];
 
 pub(super) async fn measure(bench: &mut Bench) -> Result<Vec<Measure>> {
     let series = bench.sizes.large_bytes / PARTITION_BYTES;
-    let kind = Kind { name: "device", series, bytes: PARTITION_BYTES };
+    let kind = Kind { name: "device", series, bytes: PARTITION_BYTES, json: false };
     let directory = crowd::make(bench.path("histogram"), &[kind]).await?;
     let mut sheet = Sheet::default();
     for run in 0..bench.sizes.runs {
@@ -48,7 +48,7 @@ pub(super) async fn measure(bench: &mut Bench) -> Result<Vec<Measure>> {
                 let sent = Instant::now();
                 let answer = connection.call(wire::READ, request).await?;
                 latencies.record(sent.elapsed());
-                let records = PageOutline::decode(answer)?.records.len();
+                let records = PageOutline::decode(answer.message()?)?.records.len();
                 ensure!(records == PAGE as usize, "a page held {records} records");
                 tokio::time::sleep(Duration::from_micros(500)).await;
             }

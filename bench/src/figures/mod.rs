@@ -1,5 +1,6 @@
 //! What is measured: one file a figure, and what they share: data sets, sizes, how to start a server.
 
+mod copying;
 mod crowd;
 mod histogram;
 mod ingest;
@@ -36,13 +37,14 @@ pub(crate) struct Figure {
 }
 
 /// All figures, in the order in which they are measured.
-pub(crate) const FIGURES: [Figure; 9] = [
+pub(crate) const FIGURES: [Figure; 10] = [
     Figure { name: "ingest", about: "durable writes over gRPC, against fjall alone" },
     Figure { name: "page", about: "a page of 1,000 events over gRPC, against a scan of the same rows" },
     Figure { name: "place", about: "a page at a random place of a large history, against a small one" },
     Figure { name: "memory", about: "memory that grows while eight clients scan a large history" },
     Figure { name: "start", about: "from start to the first answered read, large against small" },
     Figure { name: "split", about: "what splitting costs, and what pages and whole histories cost from pieces" },
+    Figure { name: "copying", about: "pages while four splits copy, against without" },
     Figure { name: "pressure", about: "small reads beside 16 whole-history scans, and the scans beside small reads" },
     Figure { name: "histogram", about: "what measuring partitions takes of a core and of pages meanwhile" },
     Figure { name: "namespaces", about: "many namespaces on one store: start, memory, idle CPU" },
@@ -64,6 +66,7 @@ pub(crate) async fn measure(name: &str, bench: &mut Bench) -> Result<Vec<Measure
         "memory" => memory::measure(bench).await,
         "start" => start::measure(bench).await,
         "split" => split::measure(bench).await,
+        "copying" => copying::measure(bench).await,
         "pressure" => pressure::measure(bench).await,
         "histogram" => histogram::measure(bench).await,
         "namespaces" => namespaces::measure(bench).await,

@@ -28,14 +28,14 @@ use crate::{
 const SCANS: usize = 16;
 /// Two scans of each long history.
 const WIDE: u64 = 8;
-const SMALL: Kind = Kind { name: "small", series: 256, bytes: 60_000 };
+const SMALL: Kind = Kind { name: "small", series: 256, bytes: 60_000, json: false };
 /// Records of a small read.
 const SMALL_PAGE: u32 = 20;
 /// Small reads don't follow each other at once: they are what is measured, not a load.
 const THINK: Duration = Duration::from_micros(500);
 
 pub(super) async fn measure(bench: &mut Bench) -> Result<Vec<Measure>> {
-    let wide = Kind { name: "wide", series: WIDE, bytes: bench.sizes.large_bytes / 4 / WIDE };
+    let wide = Kind { name: "wide", series: WIDE, bytes: bench.sizes.large_bytes / 4 / WIDE, json: false };
     let directory = crowd::make(bench.path("pressure"), &[wide, SMALL]).await?;
     let server = bench.launcher.start(&directory, &[])?;
     let mut sheet = Sheet::default();
@@ -100,7 +100,7 @@ impl Small {
             let sent = Instant::now();
             let answer = connection.call(wire::READ, request).await?;
             latencies.record(sent.elapsed());
-            let records = PageOutline::decode(answer)?.records.len();
+            let records = PageOutline::decode(answer.message()?)?.records.len();
             ensure!(records == SMALL_PAGE as usize, "a small page held {records} records");
             tokio::time::sleep(THINK).await;
         }
@@ -164,7 +164,7 @@ async fn scan(address: SocketAddr, wide: Kind, at: usize, pages: &AtomicU64, sto
     while !stop.load(Ordering::Relaxed) {
         let request = crowd::page(wide.series(at as u64 % wide.series), PAGE_SIZE);
         let mut found = connection.stream(wire::STREAM, request).await?;
-        while let Some(answer) = found.message().await.map_err(|status| wire::failed(wire::STREAM, &status))? {
+        while let Some(answer) = found.next().await? {
             ensure!(!answer.is_empty(), "an empty page");
             pages.fetch_add(1, Ordering::Relaxed);
             if stop.load(Ordering::Relaxed) {

@@ -19,11 +19,16 @@ use anabranch_store_fjall::{FjallOptions, FjallStore};
 use anyhow::{Context, Result, ensure};
 use prost::Message;
 
-use super::{Bench, PAGE_SIZE, PAGES_PER_TURN, page::copy_directory};
+use super::{
+    Bench, PAGE_SIZE, PAGES_PER_TURN,
+    crowd::{self, Kind},
+    page::copy_directory,
+};
 use crate::{
     events::Random,
     history::{History, NAMESPACE, SERIES},
     latency::Latencies,
+    process::Process,
     report::{Bound, Measure, Sheet, Unit},
     wire::{self, Connection, PageOutline},
 };
@@ -31,6 +36,8 @@ use crate::{
 const SPLIT_PARTITIONS: usize = 1_000_000;
 const ROUTER_CHECKS: usize = 1_000_000;
 const FEW: u32 = 10;
+const CACHE_BYTES: u64 = 16 << 20;
+const MOST_PARTITIONS: usize = 10_000;
 const CHUNK: usize = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(600);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
@@ -39,19 +46,55 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 pub(super) async fn measure(bench: &mut Bench) -> Result<Vec<Measure>> {
     let mut sheet = Sheet::default();
     router(&mut sheet)?;
-    let history = bench.small().await?;
+    let wide = Kind { name: "wide", series: 1, bytes: bench.sizes.wide_bytes, json: true };
+    let directory = crowd::make(bench.path("wide"), &[wide]).await?;
+    crowd::seal(&directory).await?;
     let copy = bench.path("split-copy");
     for run in 0..bench.sizes.runs {
         bench.progress(run);
-        if copy.exists() {
-            std::fs::remove_dir_all(&copy)?;
-        }
-        copy_directory(&history.directory, &copy)?;
-        splitting(&copy, &mut sheet).await?;
+        copy_directory(&directory, &copy)?;
+        let whole = Whole { namespace: crowd::NAMESPACE, series: &wide.series(0), piece_bytes: None };
+        splitting(&copy, &whole).await?.write(&mut sheet);
+        std::fs::remove_dir_all(&copy)?;
     }
+    crowd::remove(&directory)?;
+    let history = bench.small().await?;
+    copy_directory(&history.directory, &copy)?;
+    splitting(&copy, &Whole { namespace: NAMESPACE, series: SERIES, piece_bytes: Some(1 << 20) }).await?;
     reading(bench, &history, &copy, &mut sheet).await?;
     std::fs::remove_dir_all(copy)?;
     Ok(sheet.measures())
+}
+
+/// A history that is split whole.
+struct Whole<'a> {
+    namespace: &'a str,
+    series: &'a str,
+    /// Of how many bytes a partition is wide, and a piece full; `None` leaves it as it is by default.
+    piece_bytes: Option<u64>,
+}
+
+/// What splitting took, and what can't be done without: a scan, a write, a scan.
+struct Cost {
+    took: Duration,
+    by_hand: Duration,
+    before: u64,
+    after: u64,
+    /// Memory beyond the most that was seen while it was done by hand.
+    memory: u64,
+}
+
+impl Cost {
+    fn write(&self, sheet: &mut Sheet) {
+        let Cost { took, by_hand, before, after, memory } = self;
+        let ratio = took.as_secs_f64() / by_hand.as_secs_f64();
+        sheet.bounded("splitting, times scan + write + scan", Unit::Ratio, Bound::AtMost(3.0), ratio);
+        let bytes = *after as f64 / *before as f64;
+        sheet.bounded("pieces of JSON-like values, bytes to the original's", Unit::Ratio, Bound::AtMost(0.8), bytes);
+        let mib = *memory as f64 / (1u64 << 20) as f64;
+        sheet.bounded("memory, beyond that of scan + write + scan", Unit::MiB, Bound::AtMost(64.0), mib);
+        sheet.note("  splitting", Unit::Milliseconds, took.as_secs_f64() * 1e3);
+    }
 }
 
 /// The check that every read of a partition makes.
@@ -97,24 +140,31 @@ fn router(sheet: &mut Sheet) -> Result<()> {
     Ok(())
 }
 
-/// Splits a copy of the history, and does by hand what can't be done without: a scan, a write, a scan.
-async fn splitting(directory: &Path, sheet: &mut Sheet) -> Result<()> {
+/// Copies a history by hand, then splits it. Leaves it split.
+async fn splitting(directory: &Path, whole: &Whole<'_>) -> Result<Cost> {
     let env = Env::system();
-    let store = Arc::new(FjallStore::open(directory, FjallOptions::default(), env.clone())?);
+    // A cache that holds everything would hide what reading costs, and count as memory.
+    let options = FjallOptions { cache_bytes: CACHE_BYTES, ..FjallOptions::default() };
+    let store = Arc::new(FjallStore::open(directory, options, env.clone())?);
     let engine = Engine::start(store.clone(), env, EngineOptions::default()).await?;
     let sealed = |config: &mut NamespaceConfig| {
-        config.accept_limit = Duration::from_secs(1);
-        config.split.threshold_bytes = 1 << 20;
-        config.split.target_piece_bytes = 1 << 20;
+        config.accept_limit = Duration::from_secs(1); // sealed already, or soon
         config.split.must_pay = false;
+        if let Some(bytes) = whole.piece_bytes {
+            config.split.threshold_bytes = bytes;
+            config.split.target_piece_bytes = bytes;
+        }
     };
-    engine.update_namespace(NAMESPACE, sealed).await?;
-    let series = SplitSelection { time_series_id: Some(SERIES.to_owned()), ..SplitSelection::default() };
+    engine.update_namespace(whole.namespace, sealed).await?;
+    let (by_hand, usual) = by_hand(&engine, &store, whole).await?;
+    let series = SplitSelection { time_series_id: Some(whole.series.to_owned()), ..SplitSelection::default() };
     let patience = Instant::now();
     let mut began = Instant::now();
-    let mut requested = engine.request_splits(NAMESPACE, &series).await?;
+    let mut requested = engine.request_splits(whole.namespace, &series).await?;
+    let mut peak = 0;
     let rows = loop {
-        let rows = engine.split_records(NAMESPACE, &series).await?;
+        peak = peak.max(Process::own().resident_bytes()?);
+        let rows = engine.split_records(whole.namespace, &series).await?;
         if !rows.is_empty() && rows.iter().all(|row| !row.served.is_empty()) {
             break rows;
         }
@@ -127,36 +177,42 @@ async fn splitting(directory: &Path, sheet: &mut Sheet) -> Result<()> {
             // Nothing is sealed until writes that were accepted under the old limit must have ended.
             tokio::time::sleep(Duration::from_secs(1)).await;
             began = Instant::now();
-            requested = engine.request_splits(NAMESPACE, &series).await?;
+            requested = engine.request_splits(whole.namespace, &series).await?;
         }
         tokio::time::sleep(LOOK_EVERY).await;
     };
     let took = began.elapsed();
     ensure!(rows.len() == requested.len(), "not all of it was split");
     let segments = || rows.iter().flat_map(|row| &row.served);
-    let before: u64 = segments().map(|segment| segment.pre_split_data.bytes).sum();
-    let after: u64 = segments().map(|segment| segment.post_split_data.bytes).sum();
-    let target = TableName { namespace: NamespaceName::new(NAMESPACE)?, table: "bare".to_owned() };
+    let before = segments().map(|segment| segment.pre_split_data.bytes).sum();
+    let after = segments().map(|segment| segment.post_split_data.bytes).sum();
+    engine.set_read_mode(whole.namespace, ReadMode::On, "bench", "").await?;
+    engine.shutdown().await?;
+    Ok(Cost { took, by_hand, before, after, memory: peak.saturating_sub(usual) })
+}
+
+/// What a scan, a write and a scan of a history take, and the most memory that was resident meanwhile.
+async fn by_hand(engine: &Engine, store: &FjallStore, whole: &Whole<'_>) -> Result<(Duration, u64)> {
+    let series = TimeSeriesId::new(whole.series)?;
+    let namespace = NamespaceName::new(whole.namespace)?;
+    let target = TableName { namespace: namespace.clone(), table: "bare".to_owned() };
     store.create_table(&target).await?;
-    let mut by_hand = Duration::ZERO;
-    for row in &rows {
-        let (table, key) = (row.partition.table(), row.partition.key());
-        by_hand += each_page(&store, &table, &key, None).await?.0;
-        by_hand += each_page(&store, &table, &key, Some(&target)).await?.1;
-        by_hand += each_page(&store, &target, &key, None).await?.0;
+    let (mut took, mut peak) = (Duration::ZERO, 0);
+    for slice in engine.namespace(whole.namespace)?.slices.iter() {
+        let table = slice.table(&namespace);
+        let all = TimeBucket(0)..=TimeBucket(u32::MAX);
+        for (time_bucket, event_bucket) in
+            store.occupied(&table, &series, all, Direction::Forward, MOST_PARTITIONS).await?
+        {
+            let key = PartitionKey { series: series.clone(), time_bucket, event_bucket };
+            took += each_page(store, &table, &key, None).await?.0;
+            took += each_page(store, &table, &key, Some(&target)).await?.1;
+            took += each_page(store, &target, &key, None).await?.0;
+            peak = peak.max(Process::own().resident_bytes()?);
+        }
     }
     store.drop_table(&target).await?;
-    sheet.bounded(
-        "splitting, times scan + write + scan",
-        Unit::Ratio,
-        Bound::AtMost(3.0),
-        took.as_secs_f64() / by_hand.as_secs_f64(),
-    );
-    sheet.bounded("pieces, bytes to the original's", Unit::Ratio, Bound::AtMost(0.8), after as f64 / before as f64);
-    sheet.note("  splitting", Unit::Milliseconds, took.as_secs_f64() * 1e3);
-    engine.set_read_mode(NAMESPACE, ReadMode::On, "bench", "").await?;
-    engine.shutdown().await?;
-    Ok(())
+    Ok((took, peak))
 }
 
 /// Reads a partition, page after page, and writes it elsewhere if asked to. Answers the time of scans and of writes.
