@@ -71,7 +71,7 @@ impl Engine {
     /// Decides, and takes it down.
     async fn decide(&self, namespace: &Namespace, reads: Option<ReadEvidence>) -> Result<TuningDecision, EngineError> {
         let (name, record) = (&namespace.name, &namespace.record);
-        let sizes = self.slice_sizes(name.as_str()).await?;
+        let sizes = self.slice_sizes(name.as_str(), None).await?;
         let evidence: Vec<SliceEvidence> = sizes.iter().filter_map(|(slice, sizes)| evidence(slice, sizes)).collect();
         let now = self.env.now();
         self.change_history(name, record.incarnation, |history| {

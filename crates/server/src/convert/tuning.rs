@@ -12,8 +12,16 @@ use anabranch_provision::{
 
 use super::{duration, namespaces::slice_message, timestamp};
 
-pub(crate) fn measured_slice_message(slice: &Slice, sizes: Option<&SliceSizes>) -> v1::MeasuredSlice {
-    v1::MeasuredSlice { slice: Some(slice_message(slice)), measurement: sizes.map(measurement_message) }
+pub(crate) fn measured_slice_message(
+    slice: &Slice,
+    sizes: Option<&SliceSizes>,
+    (low_bytes, high_bytes): (u64, u64),
+) -> v1::MeasuredSlice {
+    v1::MeasuredSlice {
+        slice: Some(slice_message(slice)),
+        measurement: sizes.map(measurement_message),
+        density_target: Some(v1::DensityTarget { low_bytes, high_bytes }),
+    }
 }
 
 fn measurement_message(sizes: &SliceSizes) -> v1::SliceMeasurement {
