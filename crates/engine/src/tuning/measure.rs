@@ -25,14 +25,18 @@ impl Engine {
     /// Measures until the engine stops.
     pub(crate) async fn run_measure(&self) {
         while !self.is_stopping() {
+            let mut waits_for = "its interval, in which slices may become due".to_owned();
             match self.measure().await {
                 Ok(Some(slices)) => {
                     self.tasks.ended("measure", &format!("measured {slices} slices"), self.env.now());
                 }
-                Ok(None) => self.tasks.ended("measure", "left it to another server", self.env.now()),
+                Ok(None) => {
+                    self.tasks.ended("measure", "left it to another server", self.env.now());
+                    waits_for = self.tuning.measuring.waits_for();
+                }
                 Err(error) => self.task_failed("measure", &error),
             }
-            self.env.sleep(self.look_interval()).await;
+            self.pause("measure", &waits_for, self.look_interval()).await;
         }
     }
 

@@ -120,6 +120,14 @@ async fn numbers_on_the_pages_are_those_of_the_api() {
     let shown = browser.evaluate("[...document.querySelectorAll('tr[data-task]')].map(row => row.dataset.task)").await;
     let told: Vec<&Value> = tasks["tasks"].as_array().unwrap().iter().map(|task| &task["name"]).collect();
     assert_eq!(shown, json!(told));
+    // What is shown of a task that waits for something outside is what the API tells.
+    let waits = |name: &str| {
+        tasks["tasks"].as_array().unwrap().iter().find(|task| task["name"] == name).unwrap()["waitsFor"].clone()
+    };
+    for (name, wanted) in [("bus", "the next suspicion of a wide partition"), ("tuner", "its interval")] {
+        let script = format!("document.querySelector('tr[data-task={name}] [data-field=waits_for]').dataset.value");
+        assert_eq!((browser.evaluate(&script).await, waits(name)), (json!(wanted), json!(wanted)));
+    }
     assert_eq!(browser.complaints(), Vec::<String>::new());
     browser.close().await;
     fixture.stop().await;
