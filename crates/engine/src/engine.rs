@@ -30,8 +30,8 @@ use crate::{
     namespace::NextConfig,
     read::Shapes,
     registry::{Namespace, Registry},
-    splits::{SplitOptions, Splits},
-    tasks::{TaskStatus, Tasks},
+    splits::{SplitOptions, Splits, waiting::told},
+    tasks::{INTERVAL, TaskStatus, Tasks},
     traffic::Traffic,
     tuning::{Tuning, TuningOptions},
     write::queue::Queue,
@@ -231,22 +231,29 @@ impl Engine {
 
     async fn run_lifecycle(&self) {
         while !self.is_stopping() {
+            self.tasks.begins("lifecycle");
+            let mut failed = false;
             for name in self.registry.snapshot().keys() {
                 if let Err(error) = self.lifecycle.step(name).await {
+                    failed = true;
                     self.task_failed("lifecycle", &error);
                     tracing::warn!(namespace = %name, %error, "the lifecycle of slices will be tried again");
                 }
             }
-            self.tasks.ended("lifecycle", "looked after the slices of all namespaces", self.env.now());
+            if !failed {
+                self.tasks.ended("lifecycle", "looked after the slices of all namespaces", self.env.now());
+            }
+            let interval = self.options.lifecycle_interval;
+            self.task_waits("lifecycle", "its interval, or a change of settings", interval);
             let wake = self.wake_lifecycle.notified();
-            let _ = self.env.timeout(self.options.lifecycle_interval, wake).await;
+            let _ = self.env.timeout(interval, wake).await;
         }
     }
 
     async fn run_refresh(&self) {
         let mut failing = false;
         while !self.is_stopping() {
-            self.env.sleep(self.registry.refresh_interval()).await;
+            self.pause("refresh", INTERVAL, self.registry.refresh_interval()).await;
             match self.registry.refresh().await {
                 Ok(()) => {
                     self.tasks.ended("refresh", "read the configuration", self.env.now());
@@ -273,7 +280,7 @@ impl Engine {
                 Ok(Err(error)) => self.task_failed("heartbeat", &error),
                 Err(_) => self.task_failed("heartbeat", &"it took too long"),
             }
-            self.env.sleep(self.registry.refresh_interval()).await;
+            self.pause("heartbeat", INTERVAL, self.registry.refresh_interval()).await;
         }
     }
 
@@ -302,9 +309,28 @@ impl Engine {
         self.tasks.failed(task, error, self.env.now());
     }
 
+    /// A task has come to an end and waits for so long at most.
+    pub(crate) fn task_waits(&self, task: &'static str, waits_for: &str, at_most: Duration) {
+        self.tasks.waits(task, waits_for, Some(self.env.now().saturating_add(at_most)));
+    }
+
+    /// Lets a task wait, and says so as long as it does.
+    pub(crate) async fn pause(&self, task: &'static str, waits_for: &str, interval: Duration) {
+        self.task_waits(task, waits_for, interval);
+        self.env.sleep(interval).await;
+        self.tasks.begins(task);
+    }
+
     /// The background tasks and how they fare.
     pub fn tasks(&self) -> Vec<TaskStatus> {
-        self.tasks.all()
+        let mut tasks = self.tasks.all();
+        // Several workers are one task: what it waits for is seen from outside.
+        if let Some(splits) = tasks.iter_mut().find(|task| task.name == "splits") {
+            let waiting = self.splits.waiting.get();
+            splits.waits_for = told(&waiting, self.splits.due.size(), self.splits.pace.is_slowed());
+            splits.next_run = waiting.next_attempt.filter(|_| !splits.waits_for.is_empty());
+        }
+        tasks
     }
 
     /// What is counted.

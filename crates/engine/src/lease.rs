@@ -27,6 +27,8 @@ pub(crate) struct Lease {
     length: Duration,
     /// Until when this server surely holds it.
     held: Mutex<Option<Timestamp>>,
+    /// Who else held it when it was last tried.
+    other: Mutex<Option<Held>>,
 }
 
 impl Lease {
@@ -38,6 +40,15 @@ impl Lease {
             holder: holder.to_owned(),
             length,
             held: Mutex::default(),
+            other: Mutex::default(),
+        }
+    }
+
+    /// What to wait for where another server had the lease when it was last tried.
+    pub(crate) fn waits_for(&self) -> String {
+        match &*self.other.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(held) => format!("server {}, which has the lease until {}", held.holder, held.until),
+            None => "another server, which was quicker".to_owned(),
         }
     }
 
@@ -53,7 +64,10 @@ impl Lease {
         }
         let found = self.store.load(&self.key).await?;
         let held = found.as_ref().and_then(|document| serde_json::from_slice::<Held>(&document.value).ok());
-        if held.is_some_and(|held| held.holder != self.holder && now < held.until) {
+        let other = held.filter(|held| held.holder != self.holder && now < held.until);
+        let is_held = other.is_some();
+        *self.other.lock().unwrap_or_else(PoisonError::into_inner) = other;
+        if is_held {
             return Ok(false);
         }
         let held = Held { holder: self.holder.clone(), until: now.saturating_add(self.length) };
@@ -83,6 +97,11 @@ mod tests {
             assert!(first.take().await.unwrap());
             for _ in 0..10 {
                 assert!(!second.take().await.unwrap());
+                assert!(
+                    second.waits_for().starts_with("server a, which has the lease until 1970-"),
+                    "{}",
+                    second.waits_for()
+                );
                 env.sleep(Duration::from_secs(10)).await;
                 assert!(first.take().await.unwrap(), "it is held for as long as it is used");
             }

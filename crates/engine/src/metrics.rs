@@ -34,6 +34,8 @@ pub struct Metrics {
     pub bytes_read: IntCounterVec,
     /// Partitions opened per page.
     pub partitions_per_page: Histogram,
+    /// Bytes taken from the store per page.
+    pub bytes_per_page: Histogram,
     /// Short answers, by namespace and reason.
     pub partial_pages: IntCounterVec,
     /// Reads refused or failed, by namespace and reason.
@@ -64,12 +66,16 @@ pub struct Metrics {
     pub split_lag_seconds: Histogram,
     /// What looking up split records took that reads waited for.
     pub metadata_seconds: Histogram,
+    /// What asking a filter took, sampled.
+    pub filter_check_seconds: Histogram,
     /// Bytes of segments that were completed, before and after.
     pub split_bytes: IntCounterVec,
     /// How big partitions were that were split, and their pieces are.
     pub partition_bytes: HistogramVec,
     /// Comparisons of splits with originals, by outcome.
     pub comparisons: IntCounterVec,
+    /// Rows, pieces and blocks that didn't hold what their checksums promise, by who noticed.
+    pub checksum_mismatches: IntCounterVec,
     /// What the sides of a comparison took.
     pub side_seconds: HistogramVec,
     /// Splits that were set aside because they were slower than the original.
@@ -148,6 +154,7 @@ impl Metrics {
             records_read: by("anabranch_records_read_total", "Records answered", &["namespace"]),
             bytes_read: by("anabranch_read_bytes_total", "Bytes that reads took from the store", &["namespace"]),
             partitions_per_page: register(&registry, partitions),
+            bytes_per_page: histogram("anabranch_read_page_bytes", "Bytes taken from the store for one page", 256.0),
             partial_pages: by("anabranch_partial_pages_total", "Short answers", &["namespace", "reason"]),
             reads_failed: by("anabranch_reads_failed_total", "Reads refused or failed", &["namespace", "reason"]),
             reads_shed: by("anabranch_reads_shed_total", "Pages refused for want of room", &["namespace"]),
@@ -167,9 +174,19 @@ impl Metrics {
             split_seconds: histogram("anabranch_split_seconds", "From planning a segment to serving it", 0.01),
             split_lag_seconds: histogram("anabranch_split_lag_seconds", "From a detection to serving pieces", 0.01),
             metadata_seconds: histogram("anabranch_metadata_seconds", "Looking up split records", 0.000_001),
+            filter_check_seconds: histogram(
+                "anabranch_filter_check_seconds",
+                "Asking a filter, sampled",
+                0.000_000_025,
+            ),
             split_bytes: by("anabranch_split_bytes_total", "Bytes of completed segments", &["side"]),
             partition_bytes: register(&registry, sizes),
             comparisons: by("anabranch_comparisons_total", "Comparisons of splits with originals", &["outcome"]),
+            checksum_mismatches: by(
+                "anabranch_checksum_mismatches_total",
+                "Pieces that didn't hold what they should, by who noticed",
+                &["found_by"],
+            ),
             side_seconds: register(&registry, sides),
             splits_set_aside: count("anabranch_splits_set_aside_total", "Splits set aside because they didn't pay"),
             mode_changes: by("anabranch_mode_changes_total", "Changes of the read mode", &["namespace", "mode"]),

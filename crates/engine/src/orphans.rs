@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use anabranch_model::{NamespaceName, Slice, TableName};
 
-use crate::{EngineError, NamespaceRecord, engine::Engine};
+use crate::{EngineError, NamespaceRecord, engine::Engine, tasks::INTERVAL};
 
 /// Tables that no slice claims, and since when, by the monotonic clock.
 type Unclaimed = BTreeMap<TableName, Duration>;
@@ -15,14 +15,19 @@ impl Engine {
     /// Sweeps until the engine stops.
     pub(crate) async fn run_orphans(&self) {
         let mut unclaimed = Unclaimed::new();
+        let mut waits_for = INTERVAL.to_owned();
         while !self.is_stopping() {
-            self.env.sleep(self.options.orphans_after / 4).await;
+            self.pause("orphans", &waits_for, self.options.orphans_after / 4).await;
             match self.sweep_orphans(&mut unclaimed).await {
                 Ok(Some(dropped)) => {
                     let did = format!("dropped {dropped} tables without a slice, {} may be", unclaimed.len());
                     self.tasks.ended("orphans", &did, self.env.now());
+                    INTERVAL.clone_into(&mut waits_for);
                 }
-                Ok(None) => self.tasks.ended("orphans", "left it to another server", self.env.now()),
+                Ok(None) => {
+                    self.tasks.ended("orphans", "left it to another server", self.env.now());
+                    waits_for = self.orphans.waits_for();
+                }
                 Err(error) => self.task_failed("orphans", &error),
             }
         }

@@ -1,4 +1,4 @@
-//! What background tasks do: when each last ran, what came of it, what failed.
+//! What background tasks do: when each last ran, what came of it, what failed, what it waits for.
 
 use std::{
     collections::BTreeMap,
@@ -24,7 +24,21 @@ pub struct TaskStatus {
     pub last_failure: Option<Timestamp>,
     /// Why.
     pub error: String,
+    /// What it waits for; empty while it is at work.
+    pub waits_for: String,
+    /// When it runs next at the latest, where that is known.
+    pub next_run: Option<Timestamp>,
 }
+
+impl TaskStatus {
+    /// Whether it failed when it last ran.
+    pub fn is_failing(&self) -> bool {
+        self.last_failure > self.last_run
+    }
+}
+
+/// What most tasks wait for.
+pub(crate) const INTERVAL: &str = "its interval";
 
 /// The state of all background tasks.
 #[derive(Default)]
@@ -47,6 +61,25 @@ impl Tasks {
         });
     }
 
+    /// It is at work from now on.
+    pub(crate) fn begins(&self, name: &'static str) {
+        self.with(name, |task| {
+            task.waits_for.clear();
+            task.next_run = None;
+        });
+    }
+
+    /// It has come to an end and waits, perhaps until `next_run` at the latest. One that failed waits for another attempt.
+    pub(crate) fn waits(&self, name: &'static str, waits_for: &str, next_run: Option<Timestamp>) {
+        self.with(name, |task| {
+            task.waits_for = match task.is_failing() {
+                true => format!("another attempt; the latest failed: {}", task.error),
+                false => waits_for.to_owned(),
+            };
+            task.next_run = next_run;
+        });
+    }
+
     fn with(&self, name: &'static str, change: impl FnOnce(&mut TaskStatus)) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         change(all.entry(name).or_insert_with(|| TaskStatus { name, ..TaskStatus::default() }));
@@ -54,5 +87,26 @@ impl Tasks {
 
     pub(crate) fn all(&self) -> Vec<TaskStatus> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_says_what_it_waits_for_and_why() {
+        let (tasks, at) = (Tasks::default(), Timestamp::from_seconds);
+        tasks.waits("sweep", "its interval", Some(at(5)));
+        let shown = |tasks: &Tasks| tasks.all().remove(0);
+        assert_eq!((shown(&tasks).waits_for.as_str(), shown(&tasks).next_run), ("its interval", Some(at(5))));
+        tasks.begins("sweep");
+        assert_eq!((shown(&tasks).waits_for.as_str(), shown(&tasks).next_run), ("", None));
+        tasks.failed("sweep", &"the store is away", at(6));
+        tasks.waits("sweep", "its interval", Some(at(11)));
+        assert_eq!(shown(&tasks).waits_for, "another attempt; the latest failed: the store is away");
+        tasks.ended("sweep", "looked at 3 records", at(12));
+        tasks.waits("sweep", "its interval", Some(at(17)));
+        assert_eq!(shown(&tasks).waits_for, "its interval");
     }
 }

@@ -1,6 +1,12 @@
 //! What every state of a split works with: the store, the records, limits and pace.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use anabranch_model::{Interval, Order, Timestamp};
 use anabranch_runtime::Env;
@@ -79,18 +85,25 @@ pub struct Work {
     pub(crate) options: WorkOptions,
     pub(crate) worker: String,
     pub(crate) pace: Arc<Pace>,
+    /// Pieces that didn't hold what was planned, since they were last taken note of.
+    pub(crate) mismatches: AtomicU64,
 }
 
 impl Work {
     /// A worker of this name; names must differ between workers. Workers of one process share their pace.
     pub fn new(store: Arc<dyn Store>, env: Env, options: WorkOptions, worker: String, pace: Arc<Pace>) -> Self {
         let records = Records::new(store.clone(), env.clone(), options.call_timeout);
-        Work { store, records, env, options, worker, pace }
+        Work { store, records, env, options, worker, pace, mismatches: AtomicU64::new(0) }
     }
 
     /// Its name.
     pub fn name(&self) -> &str {
         &self.worker
+    }
+
+    /// How many pieces that were read back didn't hold what was planned, since this was last asked.
+    pub fn take_mismatches(&self) -> u64 {
+        self.mismatches.swap(0, Ordering::Relaxed)
     }
 
     /// The records that it works on.

@@ -19,6 +19,9 @@ pub(crate) enum SliceCommand {
     List {
         /// Of which namespace
         namespace: String,
+        /// Only so many, the latest of those whose time has begun
+        #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+        latest: Option<u32>,
     },
     /// Show the partitions of one slice: percentiles, a histogram, the heaviest ids
     Show {

@@ -1,6 +1,8 @@
 //! `anabranch slice`: slices, and how big their partitions are.
 
-use anabranch_api::v1::{GetSliceRequest, ListSlicesRequest, MeasuredSlice, Percentiles, Slice, SliceMeasurement};
+use anabranch_api::v1::{
+    DensityTarget, GetSliceRequest, ListSlicesRequest, MeasuredSlice, Percentiles, Slice, SliceMeasurement,
+};
 
 use crate::{
     args::SliceCommand,
@@ -14,8 +16,9 @@ pub(crate) async fn run(session: &Session, command: SliceCommand) -> Outcome {
     let client = session.connect().await?;
     let mut out = Out::new();
     match command {
-        SliceCommand::List { namespace } => {
-            let answer = client.list_slices(ListSlicesRequest { namespace }).await?;
+        SliceCommand::List { namespace, latest } => {
+            let request = ListSlicesRequest { namespace, latest: latest.unwrap_or_default() };
+            let answer = client.list_slices(request).await?;
             match session.format {
                 Format::Json => out.json(&answer)?,
                 Format::Jsonl => answer.slices.iter().try_for_each(|slice| out.json_line(slice))?,
@@ -80,8 +83,10 @@ fn show(session: &Session, measured: &MeasuredSlice, out: &mut Out) -> Outcome {
     out.text(&facts(found).take_text(colors))?;
     out.line("")?;
     out.text(&percentiles(found).take_text(colors))?;
-    out.line("\nPartitions by size")?;
-    out.text(&histogram(found))?;
+    let target = measured.density_target.unwrap_or_default();
+    let (low, high) = (show_bytes(target.low_bytes), show_bytes(target.high_bytes));
+    out.line(format!("\nPartitions by size; the target is a p99 from {low} to {high}"))?;
+    out.text(&histogram(found, target))?;
     out.line("\nHeaviest ids, each by its heaviest partition")?;
     out.text(&heaviest(found).take_text(colors))?;
     Ok(())
@@ -115,11 +120,16 @@ fn percentiles(found: &SliceMeasurement) -> Table {
     table
 }
 
-fn histogram(found: &SliceMeasurement) -> String {
+fn histogram(found: &SliceMeasurement, target: DensityTarget) -> String {
     let all: u64 = found.classes.iter().map(|class| class.partitions).sum();
     let row = |class: &anabranch_api::v1::SizeClass| {
         let share = class.partitions as f64 / all.max(1) as f64;
-        (format!("up to {}", show_bytes(class.up_to_bytes)), share, "")
+        let mark = match class.up_to_bytes {
+            up_to if up_to / 2 >= target.high_bytes => "above the target",
+            up_to if up_to > target.low_bytes => "target",
+            _ => "",
+        };
+        (format!("up to {}", show_bytes(class.up_to_bytes)), share, mark)
     };
     bars(&found.classes.iter().map(row).collect::<Vec<_>>())
 }

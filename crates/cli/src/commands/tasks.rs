@@ -22,7 +22,8 @@ pub(crate) async fn run(session: &Session) -> Outcome {
 }
 
 fn table(tasks: &[TaskStatus]) -> Table {
-    let headers = ["task", "runs", "failures", "last run", "what it did", "last failure", "why"];
+    let headers =
+        ["task", "runs", "failures", "last run", "what it did", "waits for", "next run", "last failure", "why"];
     let mut table = Table::new(&headers).align_right(&[1, 2]);
     for task in tasks {
         table.row(vec![
@@ -31,9 +32,15 @@ fn table(tasks: &[TaskStatus]) -> Table {
             show_count(task.failures),
             show_time(task.last_run_time.as_ref()),
             escaped(&task.did),
+            waits_for(task),
+            show_time(task.next_run_time.as_ref()),
             show_time(task.last_failure_time.as_ref()),
             escaped(&task.error),
         ]);
     }
     table
+}
+
+fn waits_for(task: &TaskStatus) -> String {
+    if task.waits_for.is_empty() { "nothing: it is at work".to_owned() } else { escaped(&task.waits_for) }
 }

@@ -133,6 +133,7 @@ fn count(engine: &Engine, namespace: &str, series: &str, begun: Duration, result
             metrics.records_read.with_label_values(&[namespace]).inc_by(page.records.len() as u64);
             metrics.bytes_read.with_label_values(&[namespace]).inc_by(page.bytes_read);
             metrics.partitions_per_page.observe(f64::from(page.partitions_read));
+            metrics.bytes_per_page.observe(page.bytes_read as f64);
             if let Some(partial) = page.partial {
                 let reason = format!("{:?}", partial.reason);
                 metrics.partial_pages.with_label_values(&[namespace, &reason]).inc();

@@ -115,7 +115,9 @@ impl Engine {
     /// Compares until the engine stops.
     pub(crate) async fn run_doubts(&self) {
         loop {
+            self.tasks.waits("comparisons", "the next read of a split", None);
             let doubted = self.splits.doubts.next().await;
+            self.tasks.begins("comparisons");
             if self.is_stopping() {
                 return;
             }

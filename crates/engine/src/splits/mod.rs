@@ -9,6 +9,7 @@
 //! | `verdict` | what follows from a difference between a split and its original |
 //! | `ground` | what a worker must know of a partition, stored before it is handed out |
 //! | [`admin`] | what an operator asks for |
+//! | `waiting` | what keeps splits from being brought forward |
 //! | [`summary`] | how many records there are by state, as the last sweep found them |
 
 pub mod admin;
@@ -20,16 +21,20 @@ mod route;
 pub mod summary;
 mod sweep;
 pub mod verdict;
+pub(crate) mod waiting;
 mod worker;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::AtomicU64},
+    time::Duration,
+};
 
 use anabranch_bus::Bus;
 use anabranch_runtime::Env;
 use anabranch_split::{Pace, Records, Router, RouterOptions, Work, WorkOptions};
 use anabranch_store::Store;
 
-use crate::splits::{doubt::Doubts, due::DueQueue, payment::Payments, summary::Summaries};
+use crate::splits::{doubt::Doubts, due::DueQueue, payment::Payments, summary::Summaries, waiting::LatestWaiting};
 
 pub(crate) use route::Routing;
 
@@ -86,6 +91,9 @@ pub(crate) struct Splits {
     pub(crate) doubts: Doubts,
     pub(crate) payments: Payments,
     pub(crate) summaries: Summaries,
+    pub(crate) waiting: LatestWaiting,
+    /// Pages whose first lookup of a partition could have been timed: one in some is.
+    pub(crate) pages_routed: AtomicU64,
     pub(crate) options: SplitOptions,
 }
 
@@ -108,6 +116,8 @@ impl Splits {
             doubts: Doubts::new(options.max_doubts),
             payments: Payments::default(),
             summaries: Summaries::default(),
+            waiting: LatestWaiting::default(),
+            pages_routed: AtomicU64::new(0),
             pace,
             options,
         }

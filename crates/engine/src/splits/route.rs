@@ -1,6 +1,9 @@
 //! For one read: which partitions come from pieces, what is compared beside it, and what looks wide.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use anabranch_bus::{Detection, Published};
 use anabranch_model::{Interval, Order, PartitionKey, Position, ReadMode, TableName, Timestamp};
@@ -18,6 +21,9 @@ use crate::{
 /// In ON the costs of both sides are taken down for this share of partitions.
 const ON_PERCENT: u64 = 1;
 
+/// Of so many pages one times its first lookup.
+const TIMED_PAGES: u64 = 16;
+
 /// The way to pieces of one page.
 pub(crate) struct Routing<'a> {
     engine: &'a Engine,
@@ -27,6 +33,8 @@ pub(crate) struct Routing<'a> {
     mode: ReadMode,
     /// Of the page, by the monotonic clock.
     deadline: Duration,
+    /// Whether the next lookup is timed.
+    times_lookup: bool,
     /// Of the slice that was asked for last.
     filter: Option<(TableName, Option<Arc<SliceFilter>>)>,
     doubted: Vec<DoubtedRead>,
@@ -39,7 +47,8 @@ impl<'a> Routing<'a> {
         let trusted = engine.heartbeat.check_clock().is_ok();
         let mode = if trusted { namespace.record.splits.mode } else { ReadMode::Off };
         let store = engine.admission.store(plan.class).clone();
-        Routing { engine, store, namespace, mode, deadline, filter: None, doubted: Vec::new() }
+        let times_lookup = engine.splits.pages_routed.fetch_add(1, Ordering::Relaxed).is_multiple_of(TIMED_PAGES);
+        Routing { engine, store, namespace, mode, deadline, times_lookup, filter: None, doubted: Vec::new() }
     }
 
     /// Opens a partition where its rows are to be read from. Says also below which time they come from pieces.
@@ -66,7 +75,18 @@ impl<'a> Routing<'a> {
         }
     }
 
+    /// Whether the filter says yes. The first lookup of one page in some is timed: a clock costs about as much as a lookup.
     fn may_be_split(&mut self, table: &TableName, partition: &PartitionKey) -> bool {
+        let timed = std::mem::take(&mut self.times_lookup).then(|| self.engine.env.monotonic());
+        let answer = self.ask_filter(table, partition);
+        if let Some(begun) = timed {
+            let took = self.engine.env.monotonic().saturating_sub(begun);
+            self.engine.metrics.filter_check_seconds.observe(took.as_secs_f64());
+        }
+        answer
+    }
+
+    fn ask_filter(&mut self, table: &TableName, partition: &PartitionKey) -> bool {
         if self.filter.as_ref().is_none_or(|(known, _)| known != table) {
             self.filter = Some((table.clone(), self.engine.splits.router.filter(table)));
         }
@@ -161,6 +181,9 @@ impl Engine {
     /// A read piece by piece had to go back to the original.
     pub(crate) fn note_fallback(&self, table: &TableName, error: &anabranch_store::StoreError) {
         self.metrics.split_fallbacks.inc();
+        if matches!(error, anabranch_store::StoreError::Corrupt { .. }) {
+            self.metrics.checksum_mismatches.with_label_values(&["read"]).inc();
+        }
         tracing::warn!(table = %table, %error, "a piece can't be read; the original was read instead");
         if self.splits.router.fell_back(table) {
             self.metrics.split_rests.inc();

@@ -7,7 +7,7 @@ use anabranch_split::{State, WidePartition, WideRow};
 use crate::{
     EngineError, NamespaceRecord,
     engine::Engine,
-    splits::{due::Errand, ground::bucket, summary::SplitSummary},
+    splits::{due::Errand, ground::bucket, summary::SplitSummary, waiting::Waiting},
 };
 
 /// Slices whose filters are counted one by one.
@@ -18,10 +18,12 @@ impl Engine {
     pub(crate) async fn run_sweep(&self) {
         while !self.is_stopping() {
             let begun = self.env.now();
+            self.tasks.begins("sweep");
             match self.sweep().await {
                 Ok(records) => self.tasks.ended("sweep", &format!("looked at {records} split records"), begun),
                 Err(error) => self.task_failed("sweep", &error),
             }
+            self.task_waits("sweep", "its interval, or an operator", self.splits.options.sweep_interval);
             let wake = self.wake_sweep.notified();
             let _ = self.env.timeout(self.splits.options.sweep_interval, wake).await;
         }
@@ -35,6 +37,7 @@ impl Engine {
         let mut states = std::collections::BTreeMap::<&'static str, i64>::new();
         let mut due = Vec::new();
         let mut summaries = std::collections::BTreeMap::new();
+        let mut waiting = Waiting::default();
         for (name, namespace) in snapshot.iter().filter(|(_, namespace)| !namespace.record.deleting) {
             let mut summary = SplitSummary::new(self.env.now());
             for slice in namespace.record.slices.iter().filter(|slice| slice.state == SliceState::Open) {
@@ -44,6 +47,7 @@ impl Engine {
                 for loaded in &found {
                     *states.entry(loaded.row.state.name()).or_default() += 1;
                     summary.add(&loaded.row);
+                    self.note_waiting(&mut waiting, &namespace.record, slice, &loaded.row);
                     if let Some(errand) = self.errand(&namespace.record, slice, &loaded.row)
                         && self.splits.options.concurrent > 0
                     {
@@ -55,6 +59,7 @@ impl Engine {
         }
         self.traffic.retain(|name| snapshot.contains_key(name));
         self.splits.summaries.replace(summaries);
+        self.splits.waiting.replace(waiting);
         self.queue(due);
         self.splits.router.retain(|table| {
             let namespace = snapshot.get(&table.namespace);
@@ -79,11 +84,7 @@ impl Engine {
     /// What there is to do for a record, if anything.
     fn errand(&self, record: &NamespaceRecord, slice: &Slice, row: &WideRow) -> Option<Errand> {
         let now = self.env.now();
-        let held = row.lease.as_ref().is_some_and(|lease| {
-            let ours = self.splits.workers.iter().any(|work| work.name() == lease.worker);
-            lease.until > now && !ours
-        });
-        if held {
+        if self.is_held_elsewhere(row, now) {
             return None;
         }
         if !self.splits.scrubber.rests(row) {
@@ -100,6 +101,23 @@ impl Engine {
         }
         let old = |segment: &anabranch_split::Segment| now.since(segment.checked) >= self.splits.options.scrub_interval;
         (settled && row.served.iter().any(old)).then_some(Errand::Recheck)
+    }
+
+    /// Whether a worker of another server has the lease.
+    fn is_held_elsewhere(&self, row: &WideRow, now: Timestamp) -> bool {
+        row.lease.as_ref().is_some_and(|lease| {
+            let ours = self.splits.workers.iter().any(|work| work.name() == lease.worker);
+            lease.until > now && !ours
+        })
+    }
+
+    fn note_waiting(&self, waiting: &mut Waiting, record: &NamespaceRecord, slice: &Slice, row: &WideRow) {
+        let now = self.env.now();
+        let Some(bucket) = bucket(record, &row.partition) else { return };
+        let settled = !record.may_be_backfilled(bucket, now, self.registry.notice());
+        let reopened = record.splits.reopened(slice.interval.start);
+        let is_stale = row.served.iter().any(|segment| segment.as_of < reopened);
+        waiting.add(row, is_stale, settled, self.is_held_elsewhere(row, now), now);
     }
 
     /// Whether time has sealed enough of a tail: probably a piece, or all of it, or a little for long.

@@ -124,6 +124,13 @@ impl Engine {
         let late = difference.only_in_original();
         let what = if late { "only_in_original" } else { "differs" };
         self.metrics.comparisons.with_label_values(&[what]).inc();
+        if !late {
+            let found_by = match found_by {
+                FoundBy::Comparison => "comparison",
+                FoundBy::Recheck => "recheck",
+            };
+            self.metrics.checksum_mismatches.with_label_values(&[found_by]).inc();
+        }
         tracing::error!(?partition, position = ?difference.position, damage = ?difference.damage, what, "a split differs");
         let reason = match (&difference.damage, late) {
             (Some(damage), _) => format!("a piece can't be read: {damage}"),

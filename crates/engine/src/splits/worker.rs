@@ -15,24 +15,27 @@ use crate::{
         ground::bucket,
         verdict::{FoundBy, KeptDifference, Suspect},
     },
+    tasks::INTERVAL,
 };
 
 impl Engine {
     /// Takes detections down until the engine stops. One is acknowledged once its record exists.
     pub(crate) async fn run_bus(&self) {
         while !self.is_stopping() {
+            self.tasks.waits("bus", "the next suspicion of a wide partition", None);
             let delivery = match self.splits.bus.receive().await {
                 Ok(delivery) => delivery,
                 Err(error) => {
                     self.task_failed("bus", &error);
-                    self.env.sleep(self.options.refresh_interval).await;
+                    self.pause("bus", INTERVAL, self.options.refresh_interval).await;
                     continue;
                 }
             };
+            self.tasks.begins("bus");
             // It is acknowledged only once it is taken down: until then, whoever gets its place gets it again.
             while let Err(error) = self.take_down(&delivery.detection).await {
                 self.task_failed("bus", &error);
-                self.env.sleep(self.options.refresh_interval).await;
+                self.pause("bus", INTERVAL, self.options.refresh_interval).await;
                 if self.is_stopping() {
                     return;
                 }
@@ -63,6 +66,7 @@ impl Engine {
 
     /// Works until the engine stops.
     pub(crate) async fn run_worker(&self, at: usize) {
+        self.tasks.begins("splits");
         loop {
             let (partition, errand) = self.splits.due.next().await;
             if self.is_stopping() {
@@ -105,7 +109,9 @@ impl Engine {
             return Ok(());
         }
         let Some(ground) = self.ground(partition).await? else { return Ok(()) };
-        let effort = work.advance(&loaded, &ground).await?;
+        let effort = work.advance(&loaded, &ground).await;
+        self.metrics.checksum_mismatches.with_label_values(&["verifier"]).inc_by(work.take_mismatches());
+        let effort = effort?;
         if let Effort::Rests(rests) = &effort {
             self.note_rest(&loaded, rests);
         }

@@ -25,14 +25,18 @@ impl Engine {
     /// Measures until the engine stops.
     pub(crate) async fn run_measure(&self) {
         while !self.is_stopping() {
+            let mut waits_for = "its interval, in which slices may become due".to_owned();
             match self.measure().await {
                 Ok(Some(slices)) => {
                     self.tasks.ended("measure", &format!("measured {slices} slices"), self.env.now());
                 }
-                Ok(None) => self.tasks.ended("measure", "left it to another server", self.env.now()),
+                Ok(None) => {
+                    self.tasks.ended("measure", "left it to another server", self.env.now());
+                    waits_for = self.tuning.measuring.waits_for();
+                }
                 Err(error) => self.task_failed("measure", &error),
             }
-            self.env.sleep(self.look_interval()).await;
+            self.pause("measure", &waits_for, self.look_interval()).await;
         }
     }
 
@@ -49,7 +53,7 @@ impl Engine {
         }
         let mut measured = 0;
         for (name, namespace) in self.registry.snapshot().iter().filter(|(_, known)| !known.record.deleting) {
-            let stored = self.stored_sizes(name).await?;
+            let stored = self.stored_sizes(name, None).await?;
             for slice in namespace.record.slices.iter() {
                 let before = stored.get(&slice.name());
                 let known = before.and_then(|(_, sizes)| sizes.as_ref());
@@ -141,11 +145,10 @@ impl Engine {
         })
     }
 
-    async fn stored_sizes(&self, name: &NamespaceName) -> Result<Stored, EngineError> {
+    async fn stored_sizes(&self, name: &NamespaceName, mut after: Option<String>) -> Result<Stored, EngineError> {
         let scope = sizes::scope(name);
         let mut stored = Stored::new();
         loop {
-            let after = stored.last_key_value().map(|(name, _)| name.clone());
             let page = self.store.list(&scope, after.as_deref(), LIST_PAGE).await?;
             let last = page.len() < LIST_PAGE;
             for (slice, document) in page {
@@ -156,6 +159,7 @@ impl Engine {
             if last {
                 return Ok(stored);
             }
+            after = stored.last_key_value().map(|(name, _)| name.clone());
         }
     }
 
@@ -168,15 +172,34 @@ impl Engine {
         Ok(estimate.await.map_err(late)??)
     }
 
-    /// The slices of a namespace, oldest first, with what was measured of each.
-    pub async fn slice_sizes(&self, namespace: &str) -> Result<Vec<(Slice, Option<SliceSizes>)>, EngineError> {
+    /// The slices of a namespace, oldest first, with what was measured of each: all of them, or only so many of the latest of those
+    /// whose time has begun.
+    pub async fn slice_sizes(
+        &self,
+        namespace: &str,
+        latest: Option<usize>,
+    ) -> Result<Vec<(Slice, Option<SliceSizes>)>, EngineError> {
         let namespace = self.registry.get(namespace)?;
-        let mut stored = self.stored_sizes(&namespace.name).await?;
         let record = &namespace.record;
-        let with_sizes = |slice: &Slice| {
+        let mut slices: Vec<Slice> = record.slices.iter().cloned().collect();
+        let mut before = None;
+        if let Some(latest) = latest {
+            slices.retain(|slice| slice.interval.start <= self.env.now());
+            let shown = slices.split_off(slices.len().saturating_sub(latest));
+            // Names of slices are ordered as their times are.
+            before = slices.last().map(Slice::name);
+            slices = shown;
+        }
+        let mut stored = self.stored_sizes(&namespace.name, before).await?;
+        let with_sizes = |slice: Slice| {
             let sizes = stored.remove(&slice.name()).and_then(|(_, sizes)| sizes);
-            (slice.clone(), sizes.filter(|sizes| sizes.incarnation == record.incarnation))
+            (slice, sizes.filter(|sizes| sizes.incarnation == record.incarnation))
         };
-        Ok(record.slices.iter().map(with_sizes).collect())
+        Ok(slices.into_iter().map(with_sizes).collect())
+    }
+
+    /// How big 99 of 100 partitions should be: at least and at most so many bytes.
+    pub fn density_target(&self) -> (u64, u64) {
+        (self.tuning.options.rules.low_bytes, self.tuning.options.rules.high_bytes)
     }
 }

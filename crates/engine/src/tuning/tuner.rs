@@ -8,6 +8,7 @@ use crate::{
     EngineError, NamespaceRecord, SliceSizes,
     engine::Engine,
     registry::Namespace,
+    tasks::INTERVAL,
     tuning::history::{DecisionOutcome, History, TuningDecision},
 };
 
@@ -17,13 +18,18 @@ const TUNER: &str = "tuner";
 impl Engine {
     /// Tunes until the engine stops.
     pub(crate) async fn run_tuner(&self) {
+        let mut waits_for = INTERVAL.to_owned();
         while !self.is_stopping() {
-            self.env.sleep(self.tuning.options.tune_interval).await;
+            self.pause("tuner", &waits_for, self.tuning.options.tune_interval).await;
             match self.tune().await {
                 Ok(Some(namespaces)) => {
                     self.tasks.ended("tuner", &format!("looked at {namespaces} namespaces"), self.env.now());
+                    INTERVAL.clone_into(&mut waits_for);
                 }
-                Ok(None) => self.tasks.ended("tuner", "left it to another server", self.env.now()),
+                Ok(None) => {
+                    self.tasks.ended("tuner", "left it to another server", self.env.now());
+                    waits_for = self.tuning.tuning.waits_for();
+                }
                 Err(error) => self.task_failed("tuner", &error),
             }
         }
@@ -71,7 +77,7 @@ impl Engine {
     /// Decides, and takes it down.
     async fn decide(&self, namespace: &Namespace, reads: Option<ReadEvidence>) -> Result<TuningDecision, EngineError> {
         let (name, record) = (&namespace.name, &namespace.record);
-        let sizes = self.slice_sizes(name.as_str()).await?;
+        let sizes = self.slice_sizes(name.as_str(), None).await?;
         let evidence: Vec<SliceEvidence> = sizes.iter().filter_map(|(slice, sizes)| evidence(slice, sizes)).collect();
         let now = self.env.now();
         self.change_history(name, record.incarnation, |history| {

@@ -18,7 +18,7 @@ fn hourly() -> NamespaceConfig {
 }
 
 async fn sizes(world: &World, slice: usize) -> Option<SliceSizes> {
-    world.engine.slice_sizes("plays").await.unwrap()[slice].1.clone()
+    world.engine.slice_sizes("plays", None).await.unwrap()[slice].1.clone()
 }
 
 fn task(world: &World) -> TaskStatus {
@@ -91,7 +91,7 @@ fn a_dropped_slice_and_a_deleted_namespace_take_their_measurements_along() {
         world.namespace(config).await;
         world.env.sleep(Duration::from_secs(30 * 3600)).await;
         let documents = || async { world.store.list("slice_sizes/plays", None, 1000).await.unwrap() };
-        let slices = world.engine.slice_sizes("plays").await.unwrap();
+        let slices = world.engine.slice_sizes("plays", None).await.unwrap();
         let kept = documents().await;
         assert!(!kept.is_empty() && kept.len() <= slices.len(), "{} of {}", kept.len(), slices.len());
         let names: Vec<String> = slices.iter().map(|(slice, _)| slice.name()).collect();

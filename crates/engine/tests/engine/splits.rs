@@ -99,6 +99,13 @@ impl World {
             of_name.filter(|metric| label.is_empty() || metric.get_label().iter().any(|pair| pair.value() == label));
         labelled.map(|metric| metric.get_counter().get_value()).sum()
     }
+
+    /// How often a histogram was told something.
+    fn observed(&self, name: &str) -> u64 {
+        let families = self.engine.metrics().registry.gather();
+        let family = families.iter().find(|family| family.name() == name).expect("it is registered");
+        family.get_metric().iter().map(|metric| metric.get_histogram().get_sample_count()).sum()
+    }
 }
 
 #[test]
@@ -269,6 +276,111 @@ fn a_tampered_piece_is_noticed_and_never_served_again() {
             }
         }
     }
+}
+
+/// What doesn't hold its checksum is counted, by who noticed it.
+#[test]
+fn checksum_mismatches_are_counted_by_who_noticed() {
+    let rows = || NamespaceConfig { split: SplitSettings { packing: Packing::Rows, ..config().split }, ..config() };
+    let mismatches = |world: &World| {
+        ["verifier", "read", "comparison", "recheck"]
+            .map(|who| world.counted("anabranch_checksum_mismatches_total", who))
+    };
+    run(|world| async move {
+        let (before, row) = world.split(config()).await;
+        assert_eq!(mismatches(&world), [0.0; 4]);
+        world.mode(ReadMode::Exec).await;
+        tamper(&world, &row, 3, "altered").await;
+        assert_eq!(world.all().await, before);
+        assert!(mismatches(&world)[1] >= 1.0, "a block whose checksum is wrong: {:?}", mismatches(&world));
+    });
+    run(|world| async move {
+        let (_, row) = world.split(rows()).await;
+        world.mode(ReadMode::Comparison).await;
+        tamper(&world, &row, 3, "altered").await;
+        world.all().await;
+        world.until("noticed", |row| row.generation.0 > 1).await;
+        assert_eq!(mismatches(&world), [0.0, 0.0, 1.0, 0.0]);
+    });
+    run(|world| async move {
+        let (_, row) = world.split(rows()).await;
+        world.mode(ReadMode::Off).await;
+        tamper(&world, &row, 3, "altered").await;
+        world.engine.verify_splits("plays", &SplitSelection::default()).await.unwrap();
+        assert_eq!(mismatches(&world), [0.0, 0.0, 0.0, 1.0]);
+    });
+    run(|world| async move {
+        let (_, row) = world.split(rows()).await;
+        // Somebody has written to where the next generation's pieces will be.
+        let mut stray = world.original_row(&row, 500).await;
+        stray.position.time = Timestamp::from_nanos(stray.position.time.nanos() + 1);
+        let inside = |piece: &&anabranch_split::Piece| piece.oldest <= stray.position && stray.position <= piece.newest;
+        let piece = row.served[0].pieces.iter().find(inside).expect("all of it is in pieces");
+        let table = row.generation.next().table(&row.partition.namespace, &row.partition.time_slice);
+        let partition = row.partition.piece(piece.ordinal);
+        world.store.create_table(&table).await.unwrap();
+        let batch = PartitionBatch { table, partition, rows: vec![stray], write_time_micros: 1 };
+        world.store.write(vec![batch], Duration::from_secs(5)).await.remove(0).unwrap();
+        let all = SplitSelection::default();
+        world.engine.abandon_splits("plays", &all, "").await.unwrap();
+        world.engine.retry_splits("plays", &all).await.unwrap();
+        let anew = world.until("split anew", |row| !row.served.is_empty() && row.generation.0 > 1).await;
+        assert_eq!(anew.generation.0, 3, "what didn't fit was never served (S2)");
+        assert_eq!(mismatches(&world), [1.0, 0.0, 0.0, 0.0]);
+    });
+}
+
+/// Every page is counted with its bytes; lookups in filters are timed for some pages, not for all.
+#[test]
+fn pages_are_counted_with_their_bytes_and_some_lookups_are_timed() {
+    run(|world| async move {
+        world.split(config()).await;
+        world.mode(ReadMode::Exec).await;
+        for _ in 0..3 {
+            world.all().await;
+        }
+        let pages = world.counted("anabranch_pages_read_total", "") as u64;
+        assert!(pages >= 60, "{pages}");
+        assert_eq!(world.observed("anabranch_read_page_bytes"), pages);
+        let timed = world.observed("anabranch_filter_check_seconds");
+        assert!((1..=pages / 8).contains(&timed), "{timed} of {pages}");
+    });
+}
+
+/// What a background task waits for is said as it is.
+#[test]
+fn tasks_say_what_they_wait_for() {
+    run(|world| async move {
+        let task = |world: &World, name: &str| world.engine.tasks().into_iter().find(|task| task.name == name).unwrap();
+        let (_, row) = world.split(config()).await;
+        world.env.sleep(Duration::from_secs(15)).await;
+        assert_eq!(task(&world, "splits").waits_for, "a partition that is due");
+        assert_eq!(task(&world, "comparisons").waits_for, "the next read of a split");
+        let sweep = task(&world, "sweep");
+        let now = world.env.now();
+        assert_eq!(sweep.waits_for, "its interval, or an operator");
+        let next = sweep.next_run.expect("it has an interval");
+        assert!(next > now && next <= now.saturating_add(Duration::from_secs(10)), "{next} at {now}");
+
+        // A window over what is split: nothing goes on until it is closed.
+        let window = row.served[0].span;
+        let opened = world.engine.open_backfill("plays", window, Duration::from_secs(3600), "").await.unwrap();
+        world.env.sleep(Duration::from_secs(15)).await;
+        assert_eq!(task(&world, "splits").waits_for, "the end of a backfill, for example of `plays`, for 1");
+        world.engine.close_backfill("plays", &opened.id).await.unwrap();
+        world.env.sleep(Duration::from_secs(60)).await;
+        assert_eq!(task(&world, "splits").waits_for, "a partition that is due");
+
+        // What one server does, another one waits for: it is asked right after the first has begun.
+        let due = task(&world, "measure").next_run.expect("it has an interval");
+        world.env.sleep(due.since(world.env.now()) + Duration::from_secs(1)).await;
+        let other = World::on(world.env.clone(), world.store.clone()).await;
+        other.env.sleep(Duration::from_secs(1)).await;
+        let waiting = task(&other, "measure");
+        assert_eq!(waiting.did, "left it to another server");
+        assert!(waiting.waits_for.contains(", which has the lease until 2026-"), "{waiting:?}");
+        assert!(waiting.next_run.is_some_and(|next| next > other.env.now()), "{waiting:?}");
+    });
 }
 
 #[test]

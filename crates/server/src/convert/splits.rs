@@ -287,5 +287,7 @@ pub(crate) fn task_message(task: TaskStatus) -> v1::TaskStatus {
         did: task.did,
         last_failure_time: task.last_failure.and_then(timestamp),
         error: task.error,
+        waits_for: task.waits_for,
+        next_run_time: task.next_run.and_then(timestamp),
     }
 }

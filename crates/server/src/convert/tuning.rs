@@ -13,9 +13,17 @@ use anabranch_store::TableEstimate;
 
 use super::{duration, namespaces::slice_message, timestamp};
 
-pub(crate) fn measured_slice_message(slice: &Slice, sizes: Option<&SliceSizes>) -> v1::MeasuredSlice {
-    let measurement = sizes.map(measurement_message);
-    v1::MeasuredSlice { slice: Some(slice_message(slice)), measurement, nodes_estimate: None }
+pub(crate) fn measured_slice_message(
+    slice: &Slice,
+    sizes: Option<&SliceSizes>,
+    (low_bytes, high_bytes): (u64, u64),
+) -> v1::MeasuredSlice {
+    v1::MeasuredSlice {
+        slice: Some(slice_message(slice)),
+        measurement: sizes.map(measurement_message),
+        density_target: Some(v1::DensityTarget { low_bytes, high_bytes }),
+        nodes_estimate: None,
+    }
 }
 
 pub(crate) fn nodes_estimate_message(estimate: TableEstimate) -> v1::NodesEstimate {

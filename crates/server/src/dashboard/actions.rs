@@ -54,6 +54,21 @@ impl SplitForm {
     }
 }
 
+/// The namespace whose tuner is asked to look.
+#[derive(Deserialize)]
+pub(super) struct LookForm {
+    namespace: String,
+}
+
+/// The proposal that a form answers.
+#[derive(Deserialize)]
+pub(super) struct ProposalForm {
+    namespace: String,
+    number: u64,
+    #[serde(default)]
+    reason: String,
+}
+
 type Posted<T> = Result<Form<T>, FormRejection>;
 
 /// Does what a form asks for, counted as the rpc that it is, and goes on to the page that shows it.
@@ -141,6 +156,43 @@ pub(super) async fn verify(State(http): State<Arc<Http>>, posted: Posted<SplitFo
             Some(skipped) => Err(Failure::new(Code::FailedPrecondition, "NOT_COMPARED", skipped.skipped_reason)),
             None => Ok((page, if equal { "verified" } else { "" })),
         }
+    })
+    .await
+}
+
+pub(super) async fn propose_tuning(State(http): State<Arc<Http>>, posted: Posted<LookForm>) -> Response {
+    done(&http, "ProposeTuning", posted, async |http, form| {
+        let page = place::namespace(&form.namespace);
+        let request = v1::ProposeTuningRequest { namespace: form.namespace };
+        let decision = http.operations.propose_tuning(request).await?;
+        let proposed = decision.outcome() == v1::tuning_decision::Outcome::Proposed;
+        Ok((page, if proposed { "proposed" } else { "kept" }))
+    })
+    .await
+}
+
+pub(super) async fn apply_tuning(State(http): State<Arc<Http>>, posted: Posted<ProposalForm>) -> Response {
+    done(&http, "ApplyTuning", posted, async |http, form| {
+        let page = place::namespace(&form.namespace);
+        let request =
+            v1::ApplyTuningRequest { namespace: form.namespace, number: Some(form.number), by: BY.to_owned() };
+        http.operations.apply_tuning(request).await?;
+        Ok((page, "tuned"))
+    })
+    .await
+}
+
+pub(super) async fn reject_tuning(State(http): State<Arc<Http>>, posted: Posted<ProposalForm>) -> Response {
+    done(&http, "RejectTuning", posted, async |http, form| {
+        let page = place::namespace(&form.namespace);
+        let request = v1::RejectTuningRequest {
+            namespace: form.namespace,
+            number: Some(form.number),
+            by: BY.to_owned(),
+            reason: form.reason,
+        };
+        http.operations.reject_tuning(request).await?;
+        Ok((page, "untuned"))
     })
     .await
 }

@@ -1,6 +1,13 @@
 //! Small drawings that the server makes itself. Sizes and places are attributes, colours are classes: pages may not style in place.
 
+use anabranch_api::v1::{DensityTarget, SizeClass};
 use maud::{Markup, html};
+
+use super::show;
+
+/// How wide and how high bars of sizes are drawn, before they are scaled.
+const SIZE_WIDTH: f64 = 10.0;
+const SIZE_HEIGHT: f64 = 36.0;
 
 /// How many shades there are between little and much.
 pub(super) const SHADES: u32 = 8;
@@ -59,9 +66,106 @@ pub(super) fn shade_legend(least: &str, most: &str) -> Markup {
     }
 }
 
+/// One scale of sizes for several histograms, in doublings of a byte; the target is always on it.
+pub(super) struct SizeScale {
+    /// Where it begins.
+    from: u32,
+    /// Where it ends.
+    until: u32,
+}
+
+impl SizeScale {
+    pub(super) fn over<'a>(histograms: impl Iterator<Item = (&'a [SizeClass], DensityTarget)>) -> SizeScale {
+        let ends = histograms.flat_map(|(classes, target)| {
+            let sizes = classes.iter().map(|class| class.up_to_bytes).chain([target.low_bytes, target.high_bytes]);
+            sizes.collect::<Vec<u64>>()
+        });
+        let ends: Vec<u32> = ends.map(|bytes| doublings(bytes).ceil() as u32).collect();
+        // A class reaches down to half of its upper end.
+        let from = ends.iter().min().map_or(0, |least| least.saturating_sub(1));
+        SizeScale { from, until: ends.iter().max().map_or(1, |most| *most.max(&(from + 1))) }
+    }
+
+    /// Where a size is.
+    fn x(&self, bytes: u64) -> f64 {
+        let (from, until) = (f64::from(self.from), f64::from(self.until));
+        (doublings(bytes).clamp(from, until) - from) * SIZE_WIDTH
+    }
+
+    fn width(&self) -> f64 {
+        f64::from(self.until - self.from) * SIZE_WIDTH
+    }
+
+    /// The sizes at both ends and in the middle.
+    fn ticks(&self) -> [u64; 3] {
+        [self.from, self.from.midpoint(self.until), self.until]
+            .map(|power| 1_u64.checked_shl(power).unwrap_or(u64::MAX))
+    }
+}
+
+fn doublings(bytes: u64) -> f64 {
+    (bytes.max(1) as f64).log2()
+}
+
+/// How many partitions are how big, against the target.
+pub(super) fn sizes(classes: &[SizeClass], p99: u64, target: DensityTarget, scale: &SizeScale) -> Markup {
+    let all = classes.iter().map(|class| class.partitions).sum::<u64>().max(1);
+    let most = classes.iter().map(|class| class.partitions).max().unwrap_or(0).max(1);
+    let about = format!(
+        "{all} partitions by size; 99 of 100 are no bigger than {}, the target is {} to {}",
+        show::bytes(p99),
+        show::bytes(target.low_bytes),
+        show::bytes(target.high_bytes)
+    );
+    let (low, high, p99) = (scale.x(target.low_bytes), scale.x(target.high_bytes), scale.x(p99));
+    html! {
+        svg.sizes viewBox=(format!("0 0 {:.0} {SIZE_HEIGHT:.0}", scale.width())) preserveAspectRatio="none" role="img" aria-label=(about) {
+            rect.target x=(format!("{low:.1}")) y="0" width=(format!("{:.1}", high - low)) height=(SIZE_HEIGHT) {}
+            @for class in classes {
+                (size_bar(class, all, most, target, scale))
+            }
+            line.base x1="0" y1=(SIZE_HEIGHT) x2=(format!("{:.0}", scale.width())) y2=(SIZE_HEIGHT) {}
+            line.p99 x1=(format!("{p99:.1}")) y1="0" x2=(format!("{p99:.1}")) y2=(SIZE_HEIGHT) {}
+        }
+        p.scale aria-hidden="true" { @for tick in scale.ticks() { span { (show::bytes(tick)) } } }
+    }
+}
+
+fn size_bar(class: &SizeClass, all: u64, most: u64, target: DensityTarget, scale: &SizeScale) -> Markup {
+    // What is there, but too little for its bar, is still seen.
+    let height = (class.partitions as f64 / most as f64 * (SIZE_HEIGHT - 2.0)).max(1.5);
+    let (left, right) = (scale.x(class.up_to_bytes / 2), scale.x(class.up_to_bytes));
+    let kind = match class.up_to_bytes {
+        up_to if up_to / 2 >= target.high_bytes => "above",
+        up_to if up_to > target.low_bytes => "within",
+        _ => "below",
+    };
+    let share = class.partitions as f64 * 100.0 / all as f64;
+    html! {
+        rect class=(kind) x=(format!("{:.1}", left + 0.5)) y=(format!("{:.1}", SIZE_HEIGHT - height))
+            width=(format!("{:.1}", (right - left - 1.0).max(1.0))) height=(format!("{height:.1}")) {
+            title { "up to " (show::bytes(class.up_to_bytes)) ": " (show::count(class.partitions)) " partitions, " (format!("{share:.1}")) " %" }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_and_their_target_are_on_one_scale() {
+        let classes = [SizeClass { up_to_bytes: 1024, partitions: 3 }, SizeClass { up_to_bytes: 4096, partitions: 1 }];
+        let target = DensityTarget { low_bytes: 2 << 20, high_bytes: 10 << 20 };
+        let scale = SizeScale::over([(classes.as_slice(), target)].into_iter());
+        assert_eq!(scale.ticks(), [512, 64 << 10, 16 << 20]);
+        assert_eq!((scale.x(512), scale.x(1024), scale.x(16 << 20)), (0.0, SIZE_WIDTH, scale.width()));
+        assert!((0.0..=scale.width()).contains(&scale.x(u64::MAX)));
+        let nothing = SizeScale::over(std::iter::empty());
+        assert!(nothing.width() > 0.0);
+        let drawn = sizes(&classes, 4000, target, &scale).into_string();
+        assert_eq!(drawn.matches("<rect class=\"below\"").count(), 2, "{drawn}");
+    }
 
     #[test]
     fn more_is_never_lighter_and_something_is_never_nothing() {

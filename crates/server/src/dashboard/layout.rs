@@ -11,12 +11,16 @@ use super::{
 use crate::failure::Failure;
 
 /// What an action that was done tells on the next page. Addresses hold the name only: nobody can make us say something else.
-const NOTICES: [(&str, &str); 5] = [
+const NOTICES: [(&str, &str); 9] = [
     ("retried", "The split begins again at once."),
     ("nothing", "There was nothing to retry: it is on its way, or served."),
     ("abandoned", "The split is given up. Reads use the original, which stays as it was."),
     ("verified", "Compared with the original, row by row: everything is the same."),
     ("mode", "The read mode is set. Other servers follow within a second."),
+    ("tuned", "The proposal is applied: slices that no write can reach yet get the new settings."),
+    ("untuned", "The proposal is rejected. The same isn't proposed again."),
+    ("proposed", "The tuner looked again: a proposal waits for an answer."),
+    ("kept", "The tuner looked again and proposes nothing. Why is in the latest decision."),
 ];
 
 /// A whole page.

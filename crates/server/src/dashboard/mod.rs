@@ -8,7 +8,7 @@
 //! | `show` | numbers, times, sizes and ids as people read them |
 //! | `chart` | small drawings: lines, bars, strips |
 //! | `overview` | what needs a person, and all namespaces |
-//! | `namespace`, `slices`, `read_mode`, `settings` | one namespace, and its parts |
+//! | `namespace`, `slices`, `sizes`, `tuning`, `read_mode`, `settings` | one namespace, and its parts |
 //! | `series`, `events` | one series: its partitions over time, and its events |
 //! | `splits`, `split`, `difference` | the pipeline as a board, and one split |
 //! | `heat_map` | where ids are busy |
@@ -30,10 +30,12 @@ mod read_mode;
 mod series;
 mod settings;
 mod show;
+mod sizes;
 mod slices;
 mod split;
 mod splits;
 mod tasks;
+mod tuning;
 
 use std::{sync::Arc, time::Duration};
 
@@ -85,6 +87,9 @@ pub(crate) fn routes() -> Router<Arc<Http>> {
         .route("/ui/actions/retry", post(actions::retry))
         .route("/ui/actions/abandon", post(actions::abandon))
         .route("/ui/actions/verify", post(actions::verify))
+        .route("/ui/actions/tuning-propose", post(actions::propose_tuning))
+        .route("/ui/actions/tuning-apply", post(actions::apply_tuning))
+        .route("/ui/actions/tuning-reject", post(actions::reject_tuning))
 }
 
 async fn show(State(http): State<Arc<Http>>, request: Request) -> Response {
@@ -108,7 +113,7 @@ async fn draw_or_fail(operations: &Operations, place: Option<&Place>) -> Answer<
 async fn draw(operations: &Operations, place: &Place) -> Answer<Page> {
     match place {
         Place::Overview => overview::draw(operations),
-        Place::Namespace(name) => namespace::draw(operations, name),
+        Place::Namespace(name) => namespace::draw(operations, name).await,
         Place::Series(view) => series::draw(operations, view).await,
         Place::Splits(filter) => splits::draw(operations, filter).await,
         Place::Split(name) => split::draw(operations, name).await,

@@ -1,24 +1,28 @@
-//! One namespace: how it fares, its slices, its read mode, its settings.
+//! One namespace: how it fares, its slices and how big their partitions are, its read mode, its settings.
 
 use std::time::Duration;
 
-use anabranch_api::v1::{self, Backfill, Namespace, NamespaceOverview, Overview, backfill};
+use anabranch_api::v1::{self, Backfill, NamespaceOverview, Overview, backfill};
 use anabranch_model::Timestamp;
 use maud::{Markup, html};
 
 use super::{
     Page, chart, layout, overview,
     place::{self, HeatView, Measure, Place},
-    read_mode, settings, show, slices,
+    read_mode, settings, show, sizes, slices, tuning,
 };
 use crate::operations::{Answer, Operations};
 
 const REFRESH: Duration = Duration::from_secs(2);
 
-pub(super) fn draw(operations: &Operations, name: &str) -> Answer<Page> {
+pub(super) async fn draw(operations: &Operations, name: &str) -> Answer<Page> {
     let namespace = operations.get_namespace(v1::GetNamespaceRequest { name: name.to_owned() })?;
     let request = v1::GetOverviewRequest { namespace: name.to_owned(), ..Default::default() };
     let overview = operations.get_overview(&request)?;
+    let latest = v1::ListSlicesRequest { namespace: name.to_owned(), latest: sizes::LATEST };
+    let measured = operations.list_slices(latest).await?;
+    let decided = v1::ListTuningDecisionsRequest { namespace: name.to_owned() };
+    let decided = operations.list_tuning_decisions(decided).await?;
     let now = operations.engine.now();
     let mode = namespace.splits.as_ref().map(v1::SplitUse::read_mode).unwrap_or_default();
     let body = html! {
@@ -28,23 +32,13 @@ pub(super) fn draw(operations: &Operations, name: &str) -> Answer<Page> {
         @if let Some(traffic) = overview.namespaces.first() { (traffic_section(traffic, &overview)) }
         (find(name))
         (slices::section(&namespace, now))
-        (partition_sizes(&namespace))
-        (tuning(&namespace))
+        (sizes::section(name, &measured.slices, now))
+        (tuning::section(&namespace, &decided.decisions, now))
         (read_mode::section(&namespace, now))
         (backfills(&namespace.backfills, now))
         (settings::section(&namespace))
     };
     Ok(Page { title: name.to_owned(), body, refresh: Some(REFRESH) })
-}
-
-/// The place for a histogram of partition sizes against the density target. Empty until there is something to draw it from.
-fn partition_sizes(_namespace: &Namespace) -> Markup {
-    html! {}
-}
-
-/// The place for what the tuner proposes, with buttons to apply and to reject. Empty until there is a tuner.
-fn tuning(_namespace: &Namespace) -> Markup {
-    html! {}
 }
 
 fn traffic_section(traffic: &NamespaceOverview, overview: &Overview) -> Markup {

@@ -11,23 +11,18 @@ use crate::operations::Operations;
 
 const REFRESH: Duration = Duration::from_secs(2);
 
-/// What each task is for, and what it waits for between two runs.
-const ABOUT: [(&str, &str, &str); 7] = [
-    ("bus", "Takes suspicions of wide partitions from the bus and opens records for them", "the next suspicion"),
-    ("comparisons", "Reads both sides of splits beside requests and compares them", "the next read of a split"),
-    ("heartbeat", "Compares this server's clock with those of the others", "the refresh interval"),
-    (
-        "lifecycle",
-        "Makes slices ahead of time, closes and drops old ones",
-        "the lifecycle interval, or a change of settings",
-    ),
-    ("refresh", "Reads what other servers changed", "the refresh interval"),
-    ("splits", "Brings splits forward: plans, copies, verifies", "a partition that is due"),
-    (
-        "sweep",
-        "Looks at all split records: what was left over, has grown, is to be checked again",
-        "the sweep interval, or an operator",
-    ),
+/// What each task is for.
+const ABOUT: [(&str, &str); 10] = [
+    ("bus", "Takes suspicions of wide partitions from the bus and opens records for them"),
+    ("comparisons", "Reads both sides of splits beside requests and compares them"),
+    ("heartbeat", "Compares this server's clock with those of the others"),
+    ("lifecycle", "Makes slices ahead of time, closes and drops old ones"),
+    ("measure", "Measures by sampling how big the partitions of slices are"),
+    ("orphans", "Drops tables that no slice claims"),
+    ("refresh", "Reads what other servers changed"),
+    ("splits", "Brings splits forward: plans, copies, verifies"),
+    ("sweep", "Looks at all split records: what was left over, has grown, is to be checked again"),
+    ("tuner", "Compares slices with the density target and proposes other settings"),
 ];
 
 pub(super) fn draw(operations: &Operations) -> Page {
@@ -53,15 +48,29 @@ fn is_failing(task: &TaskStatus) -> bool {
     nanos(task.last_failure_time.as_ref()) > nanos(task.last_run_time.as_ref())
 }
 
+fn state(task: &TaskStatus) -> Markup {
+    match (is_failing(task), task.waits_for.is_empty(), task.runs) {
+        (true, ..) => layout::badge("bad", "failing"),
+        (_, true, _) => layout::badge("plain", "at work"),
+        (_, _, 0) => layout::badge("off", "not yet run"),
+        _ => layout::badge("good", "fine"),
+    }
+}
+
 fn row(task: &TaskStatus, now: Timestamp) -> Markup {
-    let (_, about, waits) = ABOUT.iter().find(|(name, ..)| *name == task.name).unwrap_or(&("", "", "–"));
+    let about = ABOUT.iter().find(|(name, _)| *name == task.name).map_or("", |(_, about)| about);
     html! {
         tr data-task=(task.name) {
             th scope="row" { (task.name) @if !about.is_empty() { span.more.under { (about) } } }
-            td data-label="State" { @if is_failing(task) { (layout::badge("bad", "failing")) } @else { (layout::badge("good", "fine")) } }
+            td data-label="State" { (state(task)) }
             td.when data-label="Last ran" { (show::ago(task.last_run_time.as_ref(), now)) }
             td data-label="What it did" { (show::one_line(&task.did)) }
-            td data-label="Waits for" { (waits) }
+            td data-label="Waits for" { span {
+                span data-field="waits_for" data-value=(task.waits_for) {
+                    @if task.waits_for.is_empty() { "nothing" } @else { (show::one_line(&task.waits_for)) }
+                }
+                @if let Some(next) = &task.next_run_time { span.more.under { "next run " (show::ago(Some(next), now)) } }
+            } }
             td.number data-label="Runs" { (show::count(task.runs)) }
             td.number data-label="Failures" {
                 span data-field="failures" data-value=(task.failures) { (show::count(task.failures)) }

@@ -6,15 +6,28 @@ use anabranch_api::v1::{
     ApplyTuningRequest, GetSliceRequest, ListSlicesRequest, ListTuningDecisionsRequest, ProposeTuningRequest,
     RejectTuningRequest,
 };
-use axum::{extract::State, response::Response};
+use axum::{
+    extract::{Request, State},
+    response::Response,
+};
 
 use super::{
     Http,
-    message::{InPath, posts},
+    message::{InPath, fill, posts, query},
 };
 
-pub(super) async fn list_slices(State(http): State<Arc<Http>>, InPath(namespace): InPath<String>) -> Response {
-    http.answer("ListSlices", Box::pin(http.operations.list_slices(ListSlicesRequest { namespace }))).await
+pub(super) async fn list_slices(
+    State(http): State<Arc<Http>>,
+    InPath(namespace): InPath<String>,
+    request: Request,
+) -> Response {
+    let message = query::<ListSlicesRequest>(request.uri(), &[]);
+    let work = async {
+        let mut message = message?;
+        fill(&mut message.namespace, "namespace", namespace)?;
+        http.operations.list_slices(message).await
+    };
+    http.answer("ListSlices", Box::pin(work)).await
 }
 
 pub(super) async fn show_slice(

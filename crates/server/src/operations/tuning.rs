@@ -11,18 +11,21 @@ const SOMEBODY: &str = "operator";
 
 impl Operations {
     pub(crate) async fn list_slices(&self, message: v1::ListSlicesRequest) -> Answer<v1::ListSlicesResponse> {
-        let slices = self.engine.slice_sizes(&message.namespace).await?;
-        let slices = slices.iter().map(|(slice, sizes)| measured_slice_message(slice, sizes.as_ref())).collect();
+        let latest = (message.latest > 0).then_some(message.latest as usize);
+        let slices = self.engine.slice_sizes(&message.namespace, latest).await?;
+        let target = self.engine.density_target();
+        let shown = |(slice, sizes): &_| measured_slice_message(slice, Option::as_ref(sizes), target);
+        let slices = slices.iter().map(shown).collect();
         Ok(v1::ListSlicesResponse { slices })
     }
 
     pub(crate) async fn get_slice(&self, message: v1::GetSliceRequest) -> Answer<v1::MeasuredSlice> {
         self.check_slice(&message.namespace, &message.time_slice)?;
-        let slices = self.engine.slice_sizes(&message.namespace).await?;
+        let slices = self.engine.slice_sizes(&message.namespace, None).await?;
         let found = slices.iter().find(|(slice, _)| slice.name() == message.time_slice);
         let gone = || EngineError::invalid("time_slice", "the slice has just been dropped");
         let (slice, sizes) = found.ok_or_else(gone)?;
-        let mut answer = measured_slice_message(slice, sizes.as_ref());
+        let mut answer = measured_slice_message(slice, sizes.as_ref(), self.engine.density_target());
         match self.engine.slice_estimate(&message.namespace, slice).await {
             Ok(estimate) => answer.nodes_estimate = estimate.map(nodes_estimate_message),
             // What was measured is worth showing without it.

@@ -13,7 +13,7 @@ pub(super) fn of_server(not_ready: Option<EngineError>, tasks: &[TaskStatus], dr
         let message = format!("This server takes no writes and uses no splits: {error}");
         warnings.push(v1::Warning { urgent: true, message, ..about(Kind::NotReady) });
     }
-    for task in tasks.iter().filter(|task| task.last_failure > task.last_run) {
+    for task in tasks.iter().filter(|task| task.is_failing()) {
         let message = format!("The background task “{}” failed when it last ran: {}", task.name, task.error);
         warnings.push(v1::Warning {
             message,

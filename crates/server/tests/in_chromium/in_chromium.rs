@@ -101,6 +101,8 @@ async fn numbers_on_the_pages_are_those_of_the_api() {
         .collect();
     assert_eq!(checksums, json!(told));
 
+    numbers_of_slices_and_of_the_tuner(&fixture, &mut browser).await;
+
     let map = fixture.get("/v1/heatmap?namespace=plays").await;
     browser.open(&fixture.url("/ui/heatmap?namespace=plays&measure=writes")).await;
     let total: u64 = map["ranges"]
@@ -118,6 +120,118 @@ async fn numbers_on_the_pages_are_those_of_the_api() {
     let shown = browser.evaluate("[...document.querySelectorAll('tr[data-task]')].map(row => row.dataset.task)").await;
     let told: Vec<&Value> = tasks["tasks"].as_array().unwrap().iter().map(|task| &task["name"]).collect();
     assert_eq!(shown, json!(told));
+    // What is shown of a task that waits for something outside is what the API tells.
+    let waits = |name: &str| {
+        tasks["tasks"].as_array().unwrap().iter().find(|task| task["name"] == name).unwrap()["waitsFor"].clone()
+    };
+    for (name, wanted) in [("bus", "the next suspicion of a wide partition"), ("tuner", "its interval")] {
+        let script = format!("document.querySelector('tr[data-task={name}] [data-field=waits_for]').dataset.value");
+        assert_eq!((browser.evaluate(&script).await, waits(name)), (json!(wanted), json!(wanted)));
+    }
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+    browser.close().await;
+    fixture.stop().await;
+}
+
+/// Partition sizes and the proposal, against what the API tells; measuring goes on meanwhile, but counts the same again.
+async fn numbers_of_slices_and_of_the_tuner(fixture: &Fixture, browser: &mut Browser) {
+    let told = fixture.get("/v1/namespaces/visits/slices?latest=12").await;
+    let told: Vec<&Value> = told["slices"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|slice| slice["measurement"]["partitions"].is_string())
+        .collect();
+    assert_eq!(told.len(), 3, "{told:?}");
+    browser.open(&fixture.url("/ui/namespaces/visits")).await;
+    let target = browser.evaluate("document.querySelector('#size-table').closest('section').querySelector('[data-field=target]').dataset.value").await;
+    assert_eq!(target, format!("{}-{}", 2 << 20, 10 << 20));
+    for slice in told {
+        let (name, measured) = (slice["slice"]["name"].as_str().unwrap(), &slice["measurement"]);
+        let target = &slice["densityTarget"];
+        assert_eq!((&target["lowBytes"], &target["highBytes"]), (&json!("2097152"), &json!("10485760")));
+        let row = format!("document.querySelector('tr[data-slice={name}]')");
+        let shown = browser
+            .evaluate(&format!("['partitions', 'p50', 'p99', 'max'].map(field => {row}.querySelector(`[data-field=${{field}}]`).dataset.value)"))
+            .await;
+        let sizes = &measured["partitionBytes"];
+        assert_eq!(shown, json!([measured["partitions"], sizes["p50"], sizes["p99"], sizes["max"]]));
+        let classes = measured["classes"].as_array().unwrap();
+        assert!(classes.len() >= 5, "{measured}");
+        let pairs: Vec<Value> = classes.iter().map(|one| json!([one["upToBytes"], one["partitions"]])).collect();
+        let shown = browser.evaluate(&format!("[...{row}.querySelectorAll('tr[data-class]')].map(found => [found.dataset.class, found.querySelector('[data-field=count]').dataset.value])")).await;
+        assert_eq!(shown, json!(pairs));
+        let bars = browser.evaluate(&format!("{row}.querySelectorAll('svg.sizes rect.below').length")).await;
+        assert_eq!(bars, classes.len(), "all of them are below the target");
+    }
+
+    let told = fixture.get("/v1/namespaces/visits/tuning").await;
+    let decision = &told["decisions"][0];
+    assert_eq!(decision["outcome"], "PROPOSED", "{told}");
+    let shown = browser.evaluate("(() => { const found = document.querySelector('[data-proposal]'); return [found.dataset.proposal, found.querySelector('.said').textContent, ...['seconds_per_slice', 'seconds_per_bucket', 'event_buckets', 'expected_p99'].map(field => found.querySelector(`[data-field=${field}]`).dataset.value)] })()").await;
+    let settings = &decision["newSettings"];
+    let number = |field: &str| settings[field].as_u64().unwrap().to_string();
+    let (slice, bucket, event) = (number("secondsPerSlice"), number("secondsPerBucket"), number("eventBuckets"));
+    assert_eq!(
+        shown,
+        json!([decision["number"], decision["reason"], slice, bucket, event, decision["expectedP99Bytes"]])
+    );
+    let evidence = browser.evaluate("[...document.querySelectorAll('[data-proposal] tr[data-evidence]')].map(found => [found.dataset.evidence, found.querySelector('[data-field=p99]').dataset.value])").await;
+    let counted: Vec<Value> = decision["counted"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|slice| json!([slice["timeSlice"], slice["p99Bytes"]]))
+        .collect();
+    assert_eq!((evidence, counted.len()), (json!(counted), 3));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn proposals_of_the_tuner_are_applied_and_rejected_after_a_question() {
+    let fixture = Fixture::start().await;
+    let mut browser = Browser::start().await;
+    // Nothing is applied by one click.
+    browser.open(&fixture.url("/ui/namespaces/visits")).await;
+    let proposed = fixture.get("/v1/namespaces/visits/tuning").await["decisions"][0].clone();
+    browser.click("#tuning-apply > summary").await;
+    browser.until("document.querySelector('#tuning-apply').open").await;
+    browser.picture("namespace-asks").await;
+    assert_eq!(fixture.get("/v1/namespaces/visits/tuning").await["decisions"][0]["outcome"], "PROPOSED");
+    browser.click("#tuning-apply form button").await;
+    browser.until("document.querySelector('.notice')?.textContent.includes('is applied')").await;
+    let applied = fixture.get("/v1/namespaces/visits/tuning").await["decisions"][0].clone();
+    assert_eq!((&applied["number"], &applied["outcome"]), (&proposed["number"], &json!("APPLIED")));
+    assert_eq!(applied["by"], "dashboard");
+    let config = fixture.get("/v1/namespaces/visits").await;
+    let wanted = &proposed["newSettings"]["secondsPerBucket"];
+    assert!(
+        config["config"]["secondsPerBucket"] == *wanted || config["nextConfig"]["secondsPerBucket"] == *wanted,
+        "{config}"
+    );
+    assert_eq!(browser.evaluate("document.querySelector('[data-proposal]')").await, Value::Null);
+    let first = "document.querySelector('#decisions tr[data-decision] .badge').textContent";
+    assert_eq!(browser.evaluate(first).await, "APPLIED");
+
+    browser.show_as(390, Scheme::Dark).await;
+    browser.open(&fixture.url("/ui/namespaces/clicks")).await;
+    browser.click("#tuning-reject > summary").await;
+    browser.until("document.querySelector('#tuning-reject').open").await;
+    browser.click("#tuning-reason").await;
+    browser.type_text("reads are <short>").await;
+    browser.click("#tuning-reject form button").await;
+    browser.until("document.querySelector('.notice')?.textContent.includes('is rejected')").await;
+    let rejected = fixture.get("/v1/namespaces/clicks/tuning").await["decisions"][0].clone();
+    assert_eq!(
+        (&rejected["outcome"], &rejected["by"], &rejected["rejectReason"]),
+        (&json!("REJECTED"), &json!("dashboard"), &json!("reads are <short>"))
+    );
+    let shown = browser.evaluate("document.querySelector('#decisions').textContent").await;
+    assert!(shown.as_str().unwrap().contains("Rejected because: reads are <short>"), "{shown}");
+    // The same isn't proposed again, and the page says so.
+    browser.click("form[action='/ui/actions/tuning-propose'] button").await;
+    browser.until("document.querySelector('.notice')?.textContent.includes('proposes nothing')").await;
+    assert_eq!(browser.evaluate("document.querySelector('[data-proposal]')").await, Value::Null);
+    browser.picture("namespace-rejected").await;
     assert_eq!(browser.complaints(), Vec::<String>::new());
     browser.close().await;
     fixture.stop().await;

@@ -1,6 +1,8 @@
 //! FAILED: waits, then goes on where it failed; after a mismatch from planning, in the next generation. After too many attempts
 //! the split is parked for an operator.
 
+use std::sync::atomic::Ordering;
+
 use anabranch_model::Timestamp;
 
 use crate::{
@@ -19,6 +21,9 @@ pub(crate) async fn next(work: &Work, loaded: &Loaded, failure: &Failure) -> Res
 /// Writes a failure down and lets go of the record.
 pub(crate) async fn record(work: &Work, loaded: &Loaded, error: &SplitError) -> Result<Loaded, SplitError> {
     let reason = error.to_string();
+    if matches!(error, SplitError::Mismatch { .. }) {
+        work.mismatches.fetch_add(1, Ordering::Relaxed);
+    }
     let exhausted = loaded.row.attempts >= work.options.max_attempts;
     let state = match error {
         SplitError::Stuck { .. } => State::Parked { reason },

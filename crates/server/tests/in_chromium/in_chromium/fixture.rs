@@ -26,6 +26,9 @@ pub(super) const WIDE: &str = "profile:123";
 /// An id that must stay text wherever it is shown.
 pub(super) const HOSTILE: &str = "\"><img src=x onerror=stolen=1>/../%2e?a=b&c#é";
 
+/// Namespaces for which the tuner proposes something.
+pub(super) const TUNED: [&str; 2] = ["clicks", "visits"];
+
 /// Over how many days old histories go.
 const DAYS: u32 = 20;
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -52,6 +55,8 @@ fn config(directory: &TempDir) -> Config {
     config.store.cache = ByteSize(8 << 20);
     config.limits.shutdown_grace = Duration::from_secs(5);
     config.splits.sweep_interval = Duration::from_millis(200);
+    config.tuning.measure_interval = Duration::from_secs(1);
+    config.tuning.measure_percent = 50;
     config
 }
 
@@ -102,6 +107,9 @@ impl Fixture {
         };
         fixture.client.abandon_split(given_up).await.unwrap();
         fixture.settled().await;
+        for name in TUNED {
+            fixture.proposed(name).await;
+        }
         fixture
     }
 
@@ -148,11 +156,50 @@ impl Fixture {
                 .await
                 .unwrap();
         }
+        for name in TUNED {
+            self.tuned(name).await;
+        }
         self.backfill("plays", &[(WIDE, 400), ("profile:77", 300), ("profile:5", 20)]).await;
         self.backfill("ledger", &[("account:7", 300)]).await;
         for (namespace, series) in [("plays", WIDE), ("plays", "profile:77"), ("ledger", "account:7")] {
             self.read_all(namespace, series).await;
             self.split(namespace, series, v1::split::State::Completed).await;
+        }
+    }
+
+    /// A namespace whose slices of some past hours are over, with far smaller partitions than they should have.
+    async fn tuned(&self, name: &str) {
+        let config = v1::NamespaceConfig {
+            seconds_per_slice: Some(3600),
+            seconds_per_bucket: Some(60),
+            accept_limit: Some(wkt::Duration { seconds: 86_400, nanos: 0 }),
+            tuner: Some(v1::namespace_config::TunerMode::Propose.into()),
+            ..Default::default()
+        };
+        let request =
+            v1::CreateNamespaceRequest { name: name.to_owned(), config: Some(config), workload: String::new() };
+        self.client.create_namespace(request).await.unwrap();
+        for hours in 2..5 {
+            let time = self.env.now().saturating_sub(Duration::from_secs(hours * 3600));
+            let made = |series: u64| {
+                let value = Bytes::from(vec![b'v'; 100 << (series % 7)]);
+                event(&format!("visitor:{series}"), time, &format!("v-{hours}"), &[("page", value)])
+            };
+            self.write(name, (0..150).map(made).collect()).await;
+        }
+    }
+
+    /// Waits until the tuner has something to propose for a namespace.
+    async fn proposed(&self, name: &str) {
+        let begun = self.env.monotonic();
+        loop {
+            let request = v1::ProposeTuningRequest { namespace: name.to_owned() };
+            let decision = self.client.propose_tuning(request).await.unwrap();
+            if decision.outcome() == v1::tuning_decision::Outcome::Proposed && decision.counted.len() == 3 {
+                return;
+            }
+            assert!(self.env.monotonic() - begun < PATIENCE, "never proposed: {decision:?}");
+            self.env.sleep(Duration::from_millis(50)).await;
         }
     }
 
@@ -307,6 +354,7 @@ impl Fixture {
             ("overview", "/".to_owned()),
             ("namespace", "/ui/namespaces/plays".to_owned()),
             ("namespace-demoted", "/ui/namespaces/ledger".to_owned()),
+            ("namespace-tuned", "/ui/namespaces/visits".to_owned()),
             ("series", format!("/ui/namespaces/plays/series/{WIDE}")),
             ("series-hex", format!("/ui/namespaces/plays/series/{WIDE}?as=hex")),
             ("splits", "/ui/splits".to_owned()),
