@@ -156,6 +156,7 @@ fn retry_after(error: &EngineError, kind: ErrorKind) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
+    use anabranch_api::errors::REASONS;
     use anabranch_engine::WriteOutcome;
     use anabranch_model::{NamespaceName, SliceError, Timestamp, TokenError};
     use anabranch_store::StoreError;
@@ -194,6 +195,27 @@ mod tests {
     }
 
     #[test]
+    fn every_reason_that_is_told_is_given_somewhere() {
+        let sources = [
+            include_str!("failure.rs"),
+            include_str!("http/errors.rs"),
+            include_str!("http/message.rs"),
+            include_str!("http/origin.rs"),
+            include_str!("operations.rs"),
+            include_str!("operations/splits.rs"),
+        ];
+        for told in REASONS {
+            let literal = format!("\"{}\"", told.name);
+            assert!(sources.iter().any(|source| source.contains(&literal)), "nobody answers {}", told.name);
+        }
+        for given in sources.iter().flat_map(|source| source.split("Failure::new(Code::").skip(1)) {
+            let given = given.split_once(", \"").filter(|(code, _)| code.chars().all(char::is_alphanumeric));
+            let Some(given) = given.and_then(|(_, rest)| rest.split('"').next()) else { continue };
+            assert!(REASONS.iter().any(|told| told.name == given), "{given} is missing from anabranch_api::errors");
+        }
+    }
+
+    #[test]
     fn every_error_has_a_code_its_http_twin_and_a_reason() {
         let mut lines = String::new();
         for error in errors() {
@@ -204,6 +226,8 @@ mod tests {
             let retry = response.headers().get("retry-after").map(|seconds| format!("{seconds:?}"));
             let (code, http) = (crate::observe::code_name(failure.code), response.status().as_u16());
             lines += &format!("{code} {http} {} {}\n", failure.reason, retry.as_deref().unwrap_or("-"));
+            let told = REASONS.iter().any(|told| (told.name, told.code, told.http) == (failure.reason, code, http));
+            assert!(told, "{} {code} {http} is missing from anabranch_api::errors", failure.reason);
         }
         insta::assert_snapshot!(lines, @r#"
         INVALID_ARGUMENT 400 INVALID_REQUEST -
