@@ -53,6 +53,12 @@ pub const REASONS: &[Reason] = &[
     reason("NO_SUCH_NAMESPACE", "NOT_FOUND", 404, "Create it, or correct the name. It may have been deleted."),
     reason("NO_SUCH_BACKFILL", "NOT_FOUND", 404, "No backfill window has this id."),
     reason("NO_SUCH_SPLIT", "NOT_FOUND", 404, "The partition has no split record: nobody suspected it to be wide."),
+    reason(
+        "NOT_BLOCKED",
+        "NOT_FOUND",
+        404,
+        "A series that was to be taken off the block list isn't on it. Nothing was changed.",
+    ),
     reason("NO_SUCH_ROUTE", "NOT_FOUND", 404, "Nothing is at this path."),
     reason("WRONG_METHOD", "UNIMPLEMENTED", 405, "The path is there, but not with this HTTP method."),
     reason(

@@ -81,6 +81,7 @@ impl From<EngineError> for Failure {
             EngineError::NoSuchNamespace { name } => details.resource = Some(("namespace", name)),
             EngineError::NamespaceExists { name } => details.resource = Some(("namespace", name.into())),
             EngineError::NoSuchBackfill { id, .. } => details.resource = Some(("backfill", id)),
+            EngineError::NotBlocked { series } => details.resource = Some(("series", series)),
             EngineError::WriteFailed { outcome: found, .. } => {
                 let (stored, not_stored, unknown) = (found.stored, found.not_stored, found.unknown);
                 details.outcome = Some(v1::WriteOutcome { stored, not_stored, unknown });
@@ -138,6 +139,7 @@ fn reason(error: &EngineError, kind: ErrorKind) -> &'static str {
         EngineError::NothingProposed { .. } => "NOTHING_PROPOSED",
         EngineError::NotServing { .. } => "NOT_SERVING",
         EngineError::NotThere { .. } => "NOT_BUILT",
+        EngineError::NotBlocked { .. } => "NOT_BLOCKED",
         EngineError::Store(_) => match kind {
             ErrorKind::DataLoss => "DATA_DAMAGED",
             ErrorKind::FailedPrecondition => "STORE_REFUSED",
@@ -174,6 +176,8 @@ mod tests {
             EngineError::NamespaceExists { name: name.clone() },
             EngineError::NoSuchBackfill { namespace: name.clone(), id },
             EngineError::Blocked { series, since: Timestamp::EARLIEST, reason: reason.clone() },
+            EngineError::NotBlocked { series: "profile:1".to_owned() },
+            EngineError::NotThere { what: reason.clone() },
             EngineError::Token(TokenError::Forged),
             EngineError::WriteFailed {
                 outcome: WriteOutcome::default(),
@@ -237,6 +241,8 @@ mod tests {
         ALREADY_EXISTS 409 NAMESPACE_EXISTS -
         NOT_FOUND 404 NO_SUCH_BACKFILL -
         PERMISSION_DENIED 403 SERIES_BLOCKED -
+        NOT_FOUND 404 NOT_BLOCKED -
+        UNIMPLEMENTED 501 NOT_BUILT -
         INVALID_ARGUMENT 400 BAD_PAGE_TOKEN -
         DEADLINE_EXCEEDED 504 WRITE_FAILED -
         DEADLINE_EXCEEDED 504 DEADLINE_EXCEEDED -
