@@ -6,6 +6,7 @@
 
 mod bench;
 mod cluster;
+mod docs;
 mod process;
 mod sim;
 mod test;
@@ -22,6 +23,7 @@ Usage: cargo xtask <TASK> [OPTIONS]
 Tasks:
   test     run every tier of tests and say what was skipped
   tidy     check the rules of the house
+  docs     write the pages that are made from the code
   sim      run the simulation over a range of seeds
   bench    measure a release build
   cluster  a real Cassandra, and Kafka beside it, to try things on
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
     let result = match task.as_str() {
         "test" => test::run(&args),
         "tidy" => tidy::run(&args),
+        "docs" => docs::run(&args),
         "sim" => sim::run(&args),
         "bench" => bench::run(&args),
         "cluster" => cluster::run(&args),

@@ -6,11 +6,23 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-/// The cargo that started this process, run in `directory`.
+/// The cargo that started this process, run in `directory`, as if it were typed: without what `cargo run` tells the programs
+/// that it starts. Build scripts look at some of it, and so would build anew what a plain `cargo build` has built.
 pub(crate) fn cargo(directory: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(directory).args(args);
+    for (name, _) in std::env::vars_os().filter(|(name, _)| is_told_by_cargo(&name.to_string_lossy())) {
+        command.env_remove(name);
+    }
     command
+}
+
+/// Whether a variable comes from `cargo run`, rather than from whoever typed it: `CARGO_BUILD_JOBS`, `CARGO_HOME`, `RUSTC_WRAPPER`
+/// and the like are settings, and stay.
+fn is_told_by_cargo(name: &str) -> bool {
+    let told = ["CARGO", "CARGO_CRATE_NAME", "CARGO_PRIMARY_PACKAGE", "OUT_DIR", "RUST_RECURSION_COUNT"];
+    let beginnings = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_FEATURE_"];
+    told.contains(&name) || beginnings.iter().any(|beginning| name.starts_with(beginning))
 }
 
 /// Runs a command with its output on ours. `false`: it ran and failed.
@@ -82,6 +94,23 @@ mod tests {
         let success = run_watched(&mut command, |line| lines.push(line.to_owned())).unwrap();
         assert!(!success);
         assert_eq!(lines, ["one", "two"]);
+    }
+
+    #[test]
+    fn cargo_is_started_as_if_it_were_typed() {
+        let command = cargo(Path::new("."), &["check"]);
+        let removed: Vec<String> = command
+            .get_envs()
+            .filter(|(_, value)| value.is_none())
+            .map(|(name, _)| name.to_string_lossy().into_owned())
+            .collect();
+        // A test is started by cargo, too.
+        for name in ["CARGO", "CARGO_MANIFEST_DIR", "CARGO_PKG_NAME"] {
+            assert!(removed.iter().any(|removed| removed == name), "{name} stays: {removed:?}");
+        }
+        for name in ["CARGO_BUILD_JOBS", "CARGO_HOME", "CARGO_TARGET_DIR", "RUSTC_WRAPPER", "RUSTFLAGS", "PATH"] {
+            assert!(!is_told_by_cargo(name), "{name} is a setting");
+        }
     }
 
     #[test]

@@ -5,9 +5,11 @@
 //! - [`codec`]: how messages of the services become bytes
 //! - [`wkt`]: `Timestamp` and `Duration`, with checked conversions and canonical JSON
 //! - [`json`]: reading and writing messages as JSON; errors name the field
-//! - [`openapi`]: the OpenAPI document of the HTTP routes, and the same as a page for people
+//! - [`errors`]: every reason for which a request can fail
+//! - [`openapi`]: the OpenAPI document of the HTTP routes, the same as a page for people, and the reference in `docs/api.md`
 
 pub mod codec;
+pub mod errors;
 pub mod json;
 pub mod openapi;
 pub mod v1;

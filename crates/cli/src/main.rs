@@ -4,6 +4,7 @@
 mod args;
 mod commands;
 mod config_layers;
+mod config_reference;
 mod failure;
 mod import;
 mod ingest;

@@ -205,6 +205,12 @@ rpcs! {
         /// Brings back a namespace that was deleted.
         restore_namespace = restore_namespace(RestoreNamespaceRequest) -> Namespace, Write;
     namespaces:
+        /// Puts series on the block list.
+        block_series = block_series(BlockSeriesRequest) -> BlockList, Write;
+    namespaces:
+        /// Takes series off the block list.
+        unblock_series = unblock_series(UnblockSeriesRequest) -> BlockList, Never;
+    namespaces:
         /// Opens a window for events older than the accept limit.
         open_backfill = open_backfill(OpenBackfillRequest) -> Backfill, Never;
     namespaces:

@@ -50,8 +50,7 @@ impl Engine {
         let now = self.env.now();
         let skew = self.options.max_clock_skew;
         let restore = |record: &mut NamespaceRecord| {
-            let in_time = record.drop_at.is_some_and(|drop_at| now.saturating_add(skew) < drop_at);
-            if record.deleting && !in_time {
+            if record.deleting && !record.can_be_restored(now.saturating_add(skew)) {
                 return Err(no_such_namespace(name));
             }
             (record.deleting, record.drop_at) = (false, None);

@@ -10,9 +10,7 @@ use std::{
 
 use anabranch_bus::{Bus, LocalBus};
 use anabranch_model::{
-    Interval, NamespaceConfig, NamespaceName, Timestamp, TokenKey,
-    config::{MAX_SLICES, Surroundings},
-    time::describe,
+    Interval, NamespaceConfig, NamespaceName, Timestamp, TokenKey, config::MAX_SLICES, time::describe,
 };
 use anabranch_runtime::Env;
 use anabranch_store::{CasOutcome, MetaKey, PermitOptions, ReadClass, Store, StoreError};
@@ -27,7 +25,6 @@ use crate::{
     lease::Lease,
     lifecycle::Lifecycle,
     metrics::Metrics,
-    namespace::NextConfig,
     read::Shapes,
     registry::{Namespace, Registry},
     splits::{SplitOptions, Splits, waiting::told},
@@ -46,7 +43,7 @@ const MAX_WORKLOAD_BYTES: usize = 16 << 10;
 /// How the engine behaves; the same for all namespaces.
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
-    /// How often changes made by other servers are looked for.
+    /// Within this time a server knows what others changed.
     pub refresh_interval: Duration,
     /// How far clocks of servers may differ.
     pub max_clock_skew: Duration,
@@ -253,7 +250,8 @@ impl Engine {
     async fn run_refresh(&self) {
         let mut failing = false;
         while !self.is_stopping() {
-            self.pause("refresh", INTERVAL, self.registry.refresh_interval()).await;
+            // Twice in the interval, so that it is also kept when a look takes its time, or is made in vain.
+            self.pause("refresh", INTERVAL, self.registry.refresh_interval() / 2).await;
             match self.registry.refresh().await {
                 Ok(()) => {
                     self.tasks.ended("refresh", "read the configuration", self.env.now());
@@ -263,7 +261,7 @@ impl Engine {
                 }
                 Err(error) => {
                     self.task_failed("refresh", &error);
-                    // Once: it fails every second while the store is away.
+                    // Once: it fails again and again while the store is away.
                     if !std::mem::replace(&mut failing, true) {
                         tracing::warn!(%error, "the configuration can't be refreshed");
                     }
@@ -382,54 +380,19 @@ impl Engine {
         Ok(self.registry.get(name)?.record.clone())
     }
 
+    /// Namespaces that were deleted and can still be restored, by name.
+    pub fn deleted_namespaces(&self) -> Vec<(NamespaceName, NamespaceRecord)> {
+        let latest = self.env.now().saturating_add(self.options.max_clock_skew);
+        let snapshot = self.registry.snapshot();
+        let restorable = snapshot.values().filter(|namespace| namespace.record.can_be_restored(latest));
+        restorable.map(|namespace| (namespace.name.clone(), namespace.record.clone())).collect()
+    }
+
     /// All namespaces, by name.
     pub fn namespaces(&self) -> Vec<(NamespaceName, NamespaceRecord)> {
         let snapshot = self.registry.snapshot();
         let alive = snapshot.values().filter(|namespace| !namespace.record.deleting);
         alive.map(|namespace| (namespace.name.clone(), namespace.record.clone())).collect()
-    }
-
-    /// Changes settings. What decides which events are accepted, and where they go, comes into force only when
-    /// every server knows it; everything else at once. `edit` may be called several times.
-    pub async fn update_namespace(
-        &self,
-        name: &str,
-        edit: impl Fn(&mut NamespaceConfig),
-    ) -> Result<NamespaceRecord, EngineError> {
-        self.check_ready()?;
-        let name = self.registry.get(name)?.name.clone();
-        let edit = |config: &mut NamespaceConfig| {
-            edit(config);
-            Ok(())
-        };
-        self.change_config(&name, edit).await
-    }
-
-    /// The same for an edit that may find that it doesn't fit any more.
-    pub(crate) async fn change_config(
-        &self,
-        name: &NamespaceName,
-        edit: impl Fn(&mut NamespaceConfig) -> Result<(), EngineError>,
-    ) -> Result<NamespaceRecord, EngineError> {
-        let now = self.env.now();
-        let notice = self.registry.notice();
-        let change = |record: &mut NamespaceRecord| {
-            record.settle(now);
-            let mut wanted = record.next.as_ref().map_or_else(|| record.config.clone(), |next| next.config.clone());
-            edit(&mut wanted)?;
-            let wanted = self.checked(wanted)?;
-            if notice.is_zero() {
-                record.replace_config(wanted, now);
-                return Ok(());
-            }
-            apply_at_once(&wanted, &mut record.config);
-            let same = record.config == wanted;
-            record.next = (!same).then(|| NextConfig { at: now.saturating_add(notice), config: wanted });
-            Ok(())
-        };
-        self.registry.change(name, change).await?;
-        self.wake_lifecycle.notify_one();
-        self.namespace(name.as_str())
     }
 
     /// Opens a window in which events older than the accept limit are taken.
@@ -501,36 +464,6 @@ impl Engine {
     pub fn now(&self) -> Timestamp {
         self.env.now()
     }
-
-    fn checked(&self, mut config: NamespaceConfig) -> Result<NamespaceConfig, EngineError> {
-        let around = Surroundings { max_clock_skew: self.options.max_clock_skew, lease: self.options.lease };
-        if let (None, Some(delete_after)) = (config.close_after, config.delete_after) {
-            config.close_after = delete_after.checked_sub(config.least_drop_gap(&around));
-        }
-        let problems = config.problems(&around);
-        if problems.is_empty() {
-            return Ok(config);
-        }
-        let violation = |problem: anabranch_model::ConfigProblem| Violation {
-            field: format!("config.{}", problem.field),
-            reason: problem.reason,
-            kind: ErrorKind::InvalidArgument,
-        };
-        Err(EngineError::Refused(problems.into_iter().map(violation).collect()))
-    }
-}
-
-/// What may differ between servers for a moment without harm.
-fn apply_at_once(wanted: &NamespaceConfig, config: &mut NamespaceConfig) {
-    let later = config.clone();
-    *config = wanted.clone();
-    config.seconds_per_slice = later.seconds_per_slice;
-    config.seconds_per_bucket = later.seconds_per_bucket;
-    config.event_buckets = later.event_buckets;
-    config.accept_limit = later.accept_limit;
-    config.drift_limit = later.drift_limit;
-    config.seal_margin = later.seal_margin;
-    config.write_slo = later.write_slo;
 }
 
 fn check_backfill(

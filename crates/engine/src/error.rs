@@ -58,6 +58,12 @@ pub struct WriteOutcome {
 /// An error of the engine.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum EngineError {
+    /// A series that was to be taken off the block list, and isn't on it.
+    #[error("`{series}` isn't blocked; nothing was changed")]
+    NotBlocked {
+        /// Which.
+        series: String,
+    },
     /// Something that isn't built yet.
     #[error("{what}")]
     NotThere {
@@ -174,6 +180,7 @@ impl EngineError {
             EngineError::Contended { .. } | EngineError::SplitBusy { .. } => ErrorKind::Aborted,
             EngineError::NotServing { .. } => ErrorKind::Unavailable,
             EngineError::NotThere { .. } => ErrorKind::Unimplemented,
+            EngineError::NotBlocked { .. } => ErrorKind::NotFound,
             EngineError::Store(error) => match error.kind() {
                 StoreErrorKind::Retry | StoreErrorKind::Unknown | StoreErrorKind::NoSuchTable => ErrorKind::Unavailable,
                 StoreErrorKind::Overloaded => ErrorKind::ResourceExhausted,

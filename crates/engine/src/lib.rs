@@ -7,6 +7,7 @@
 //! | [`namespace`] | [`NamespaceRecord`]: what is stored of a namespace; [`Backfill`] windows |
 //! | `admission` | who may read, and when: pages that wait, permits for the store |
 //! | `registry` | the namespaces that this server knows; changes by compare-and-set; refresh |
+//! | [`settings`] | changes of settings and of the block list |
 //! | [`deletion`] | namespaces are deleted in two steps |
 //! | `heartbeat` | servers compare their clocks; one that is off takes no writes and uses no splits |
 //! | `lifecycle` | makes slices ahead of time, closes and drops old ones, ends backfill windows |
@@ -35,6 +36,7 @@ mod orphans;
 pub mod read;
 mod registry;
 mod series;
+pub mod settings;
 pub mod splits;
 pub mod tasks;
 pub mod traffic;
@@ -43,7 +45,7 @@ pub mod write;
 
 pub use engine::{Engine, EngineOptions};
 pub use error::{EngineError, ErrorKind, Violation, WriteOutcome};
-pub use namespace::{Backfill, BackfillState, ModeChange, NamespaceRecord, SplitUse};
+pub use namespace::{Backfill, BackfillState, ModeChange, NamespaceRecord, SliceFate, SplitUse};
 pub use read::{
     Filter, Page, Partial, PartialReason, Query, ReadRequest,
     bulk::BulkRead,

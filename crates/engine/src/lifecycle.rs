@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use anabranch_model::{NamespaceName, Slice, SliceState, TableName, Timestamp, config::MAX_SLICES, slice::doublings};
 use anabranch_store::{MetaKey, Store, StoreError};
 
-use crate::{EngineError, NamespaceRecord, metrics::Metrics, registry::Registry};
+use crate::{EngineError, NamespaceRecord, metrics::Metrics, namespace::SliceFate, registry::Registry};
 
 /// Slices of a namespace that are dropped in one step: dropping a table costs the store something.
 const DROPS_PER_STEP: usize = 4;
@@ -112,14 +112,10 @@ impl Lifecycle {
     /// Closes what is past `close_after`; drops what is past `delete_after`.
     async fn close_and_drop(&self, name: &NamespaceName, now: Timestamp) -> Result<(), EngineError> {
         let namespace = self.registry.get(name.as_str())?;
-        let config = namespace.record.config_at(now);
-        let past = |after: Option<Duration>, slice: &Slice| {
-            after.is_some_and(|after| slice.interval.end.saturating_add(after) <= now)
-        };
-        let due = |slice: &Slice| match slice.state {
-            SliceState::Open => past(config.close_after, slice),
-            SliceState::Closed => past(config.delete_after, slice),
-            SliceState::Dropping => true,
+        let due = |slice: &Slice| match (slice.state, namespace.record.fate(slice, now)) {
+            // Even what is to be dropped is closed first, and dropped by a later step: whoever reads it now may finish.
+            (SliceState::Open, fate) => fate.is_some(),
+            (SliceState::Closed | SliceState::Dropping, fate) => fate == Some(SliceFate::Drops),
         };
         let mut drops = 0;
         for slice in namespace.record.slices.iter().filter(|slice| due(slice)) {

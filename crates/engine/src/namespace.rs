@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use anabranch_model::{BlockedSeries, Interval, NamespaceConfig, ReadMode, SliceMap, TimeSeriesId, Timestamp};
+use anabranch_model::{
+    BlockedSeries, Interval, NamespaceConfig, ReadMode, Slice, SliceMap, SliceState, TimeSeriesId, Timestamp,
+};
 use serde::{Deserialize, Serialize};
 
 /// Closed backfill windows that are kept to be shown.
@@ -168,6 +170,15 @@ impl SplitUse {
     }
 }
 
+/// What retention does to a slice as soon as it is looked after.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SliceFate {
+    /// It isn't read any more.
+    Closes,
+    /// It goes, with all its events.
+    Drops,
+}
+
 /// Where a backfill window is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BackfillState {
@@ -244,6 +255,21 @@ impl NamespaceRecord {
         }
         self.former = former;
         self.config = config;
+    }
+
+    /// What retention does to a slice at `now`, if anything.
+    pub fn fate(&self, slice: &Slice, now: Timestamp) -> Option<SliceFate> {
+        let config = self.config_at(now);
+        let past = |after: Option<Duration>| after.is_some_and(|after| slice.interval.end.saturating_add(after) <= now);
+        if slice.state == SliceState::Dropping || past(config.delete_after) {
+            return Some(SliceFate::Drops);
+        }
+        (slice.state == SliceState::Open && past(config.close_after)).then_some(SliceFate::Closes)
+    }
+
+    /// Whether it was deleted and can be brought back at `now`.
+    pub fn can_be_restored(&self, now: Timestamp) -> bool {
+        self.deleting && self.drop_at.is_some_and(|drop_at| now < drop_at)
     }
 
     /// The window of times that ordinary writes may have at `now`.

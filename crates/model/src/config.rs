@@ -6,7 +6,10 @@ use jiff::fmt::serde::unsigned_duration::friendly::compact;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    PartitionSettings, SplitSettings, TimeSeriesId, Timestamp, TunerMode, slice::SLICE_GRAIN_SECONDS, time::describe,
+    PartitionSettings, SplitSettings, TimeSeriesId, Timestamp, TunerMode,
+    bounds::{Bound, ConfigProblem, Rules},
+    slice::SLICE_GRAIN_SECONDS,
+    time::describe,
 };
 
 /// The most slices, and so tables, that a namespace may have.
@@ -160,15 +163,6 @@ impl Default for NamespaceConfig {
     }
 }
 
-/// A rule that a configuration breaks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConfigProblem {
-    /// The setting, as in JSON and TOML: `accept_limit`, `page_limits.max_page_size`.
-    pub field: &'static str,
-    /// What is wrong and what to do.
-    pub reason: String,
-}
-
 /// What a configuration is checked against: properties of the servers, not of the namespace.
 #[derive(Clone, Copy, Debug)]
 pub struct Surroundings {
@@ -191,7 +185,17 @@ impl NamespaceConfig {
 
     /// Every rule that this configuration breaks; empty when it may be used.
     pub fn problems(&self, around: &Surroundings) -> Vec<ConfigProblem> {
-        let mut check = Check::default();
+        self.rules(around).problems
+    }
+
+    /// The bounds of every setting, where the others have their defaults.
+    pub fn bounds(around: &Surroundings) -> Vec<Bound> {
+        let kept = NamespaceConfig { close_after: Some(7 * DAY), delete_after: Some(8 * DAY), ..Default::default() };
+        kept.rules(around).bounds
+    }
+
+    fn rules(&self, around: &Surroundings) -> Rules {
+        let mut check = Rules::default();
         self.check_slices(&mut check);
         self.check_time(&mut check, around);
         self.check_limits(&mut check);
@@ -200,16 +204,16 @@ impl NamespaceConfig {
                 format!("`{}` is blocked neither for writes nor for reads; set one, or leave it out", blocked.series)
             });
         }
-        check.problems
+        check
     }
 
-    fn check_slices(&self, check: &mut Check) {
+    fn check_slices(&self, check: &mut Rules) {
         let grain = SLICE_GRAIN_SECONDS;
         check.range("seconds_per_slice", self.seconds_per_slice, grain, 10 * 365 * 86_400);
         check.that("seconds_per_slice", self.seconds_per_slice.is_multiple_of(grain), || {
             format!("{} is not a multiple of {grain}: slices begin on whole minutes", self.seconds_per_slice)
         });
-        check.that("seconds_per_bucket", self.seconds_per_bucket >= 1, || "must be at least 1".to_owned());
+        check.range("seconds_per_bucket", self.seconds_per_bucket, 1, 10 * 365 * 86_400);
         check.that("seconds_per_bucket", self.seconds_per_bucket <= self.seconds_per_slice, || {
             format!(
                 "a bucket of {} s is longer than its slice of {} s; shorten it or lengthen `seconds_per_slice`",
@@ -230,7 +234,7 @@ impl NamespaceConfig {
         });
     }
 
-    fn check_time(&self, check: &mut Check, around: &Surroundings) {
+    fn check_time(&self, check: &mut Rules, around: &Surroundings) {
         check.range("accept_limit", self.accept_limit, Duration::ZERO, 3650 * DAY);
         check.range("drift_limit", self.drift_limit, Duration::ZERO, 30 * DAY);
         check.range("seal_margin", self.seal_margin, Duration::ZERO, 30 * DAY);
@@ -242,10 +246,12 @@ impl NamespaceConfig {
                 describe(needed)
             )
         });
-        for (field, slo) in [("read_slo", self.read_slo), ("write_slo", self.write_slo)] {
-            check.range(field, slo.target, Duration::from_millis(1), Duration::from_secs(3600));
-            check.range(field, slo.max, Duration::from_millis(1), Duration::from_secs(3600));
-            check.that(field, slo.target <= slo.max, || {
+        for (target, max, slo) in
+            [("read_slo.target", "read_slo.max", self.read_slo), ("write_slo.target", "write_slo.max", self.write_slo)]
+        {
+            check.range(target, slo.target, Duration::from_millis(1), Duration::from_secs(3600));
+            check.range(max, slo.max, Duration::from_millis(1), Duration::from_secs(3600));
+            check.that(target, slo.target <= slo.max, || {
                 format!("target {} is above max {}", describe(slo.target), describe(slo.max))
             });
         }
@@ -280,43 +286,25 @@ impl NamespaceConfig {
         }
     }
 
-    fn check_limits(&self, check: &mut Check) {
+    fn check_limits(&self, check: &mut Rules) {
         let pages = &self.page_limits;
         check.range("page_limits.max_page_size", pages.max_page_size, 1, 100_000);
         check.range("page_limits.default_page_size", pages.default_page_size, 1, pages.max_page_size);
-        check.range("page_limits.max_page_bytes", pages.max_page_bytes, 1024, 256 * MIB);
-        check.range("page_limits.default_page_bytes", pages.default_page_bytes, 1024, pages.max_page_bytes);
-        check.range("page_limits.max_record_bytes", pages.max_record_bytes, 1024, 256 * MIB);
+        check.size("page_limits.max_page_bytes", pages.max_page_bytes, 1024, 256 * MIB);
+        check.size("page_limits.default_page_bytes", pages.default_page_bytes, 1024, pages.max_page_bytes);
+        check.size("page_limits.max_record_bytes", pages.max_record_bytes, 1024, 256 * MIB);
         let writes = &self.write_limits;
         check.range("write_limits.max_events_per_request", writes.max_events_per_request, 1, 1_000_000);
-        check.range("write_limits.max_request_bytes", writes.max_request_bytes, 1024, 256 * MIB);
+        check.size("write_limits.max_request_bytes", writes.max_request_bytes, 1024, 256 * MIB);
         check.range("write_limits.max_items_per_event", writes.max_items_per_event, 1, 100_000);
-        check.range("write_limits.max_item_bytes", writes.max_item_bytes, 1, writes.max_request_bytes);
+        check.size("write_limits.max_item_bytes", writes.max_item_bytes, 1, writes.max_request_bytes);
         check.range("write_limits.max_id_bytes", writes.max_id_bytes, 16, crate::ids::MAX_ID_BYTES as u32);
-        check.range("split.threshold_bytes", self.split.threshold_bytes, 4 * 1024, 1 << 40);
-        check.range("split.target_piece_bytes", self.split.target_piece_bytes, 1024, self.split.threshold_bytes);
-        check.range("split.block_bytes", self.split.block_bytes, 256, 1 << 20);
+        check.size("split.threshold_bytes", self.split.threshold_bytes, 4 * 1024, 1 << 40);
+        check.size("split.target_piece_bytes", self.split.target_piece_bytes, 1024, self.split.threshold_bytes);
+        check.size("split.block_bytes", self.split.block_bytes.into(), 256, MIB);
         check.range("split.compare_percent", self.split.compare_percent, 0, 100);
         check.range("split.promote_comparisons", self.split.promote_comparisons, 1, 1_000_000);
         check.range("split.promote_over", self.split.promote_over, Duration::ZERO, 30 * DAY);
-    }
-}
-
-#[derive(Default)]
-struct Check {
-    problems: Vec<ConfigProblem>,
-}
-
-impl Check {
-    fn that(&mut self, field: &'static str, holds: bool, reason: impl FnOnce() -> String) {
-        if !holds {
-            self.problems.push(ConfigProblem { field, reason: reason() });
-        }
-    }
-
-    fn range<T: Copy + PartialOrd + std::fmt::Debug>(&mut self, field: &'static str, value: T, least: T, most: T) {
-        let holds = least <= value && value <= most;
-        self.that(field, holds, || format!("{value:?} is not between {least:?} and {most:?}"));
     }
 }
 

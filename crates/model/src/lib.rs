@@ -12,8 +12,10 @@
 //! | [`token`] | the sealed, stateless page token |
 //! | [`split`](mod@split) | [`SplitSettings`] and the [`ReadMode`]s |
 //! | [`tuner`] | what the slice tuner of a namespace may do |
+//! | [`bounds`] | rules of configurations, checked and noted in one |
 //! | [`config`] | a namespace's configuration and the rules it must obey |
 
+pub mod bounds;
 pub mod config;
 pub mod event;
 pub mod hash;
@@ -25,7 +27,8 @@ pub mod time;
 pub mod token;
 pub mod tuner;
 
-pub use config::{BlockedSeries, ConfigProblem, NamespaceConfig, PageLimits, Slo, WriteLimits};
+pub use bounds::{Amount, Bound, ConfigProblem, Rules};
+pub use config::{BlockedSeries, NamespaceConfig, PageLimits, Slo, WriteLimits};
 pub use event::{Event, Item, Items, Order, Position, Record, Row, RowKey};
 pub use hash::{Checksum, event_hash, row_hash};
 pub use ids::{EventId, EventItemKey, IdError, NamespaceName, TimeSeriesId};

@@ -121,7 +121,7 @@ async fn connect_bus(config: &Config, env: &Env) -> Result<Arc<dyn Bus>, StartEr
         BusUrl::Kafka { brokers, topic } => {
             let options = config.kafka_options(brokers, topic.as_deref())?;
             let bus = anabranch_bus::KafkaBus::connect(options, env.clone()).await;
-            Ok(Arc::new(bus.map_err(StartError::Bus)?))
+            Ok(Arc::new(bus.map_err(|error| StartError::Bus { url: config.bus.url.clone(), error })?))
         }
         #[cfg(not(feature = "kafka"))]
         BusUrl::Kafka { .. } => {
@@ -146,7 +146,7 @@ pub(crate) fn read(setting: &'static str, path: &Path) -> Result<String, StartEr
 fn may_pass(error: &StartError) -> bool {
     match error {
         StartError::Cassandra(error) => matches!(error, ConnectError::Unreachable { .. } | ConnectError::Schema(_)),
-        StartError::Bus(_) => true,
+        StartError::Bus { .. } => true,
         StartError::Engine(error) => matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::DeadlineExceeded),
         _ => false,
     }

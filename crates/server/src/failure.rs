@@ -81,6 +81,7 @@ impl From<EngineError> for Failure {
             EngineError::NoSuchNamespace { name } => details.resource = Some(("namespace", name)),
             EngineError::NamespaceExists { name } => details.resource = Some(("namespace", name.into())),
             EngineError::NoSuchBackfill { id, .. } => details.resource = Some(("backfill", id)),
+            EngineError::NotBlocked { series } => details.resource = Some(("series", series)),
             EngineError::WriteFailed { outcome: found, .. } => {
                 let (stored, not_stored, unknown) = (found.stored, found.not_stored, found.unknown);
                 details.outcome = Some(v1::WriteOutcome { stored, not_stored, unknown });
@@ -138,6 +139,7 @@ fn reason(error: &EngineError, kind: ErrorKind) -> &'static str {
         EngineError::NothingProposed { .. } => "NOTHING_PROPOSED",
         EngineError::NotServing { .. } => "NOT_SERVING",
         EngineError::NotThere { .. } => "NOT_BUILT",
+        EngineError::NotBlocked { .. } => "NOT_BLOCKED",
         EngineError::Store(_) => match kind {
             ErrorKind::DataLoss => "DATA_DAMAGED",
             ErrorKind::ResourceExhausted => "OVERLOADED",
@@ -159,6 +161,7 @@ fn retry_after(error: &EngineError, kind: ErrorKind) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
+    use anabranch_api::errors::REASONS;
     use anabranch_engine::WriteOutcome;
     use anabranch_model::{NamespaceName, SliceError, Timestamp, TokenError};
     use anabranch_store::StoreError;
@@ -176,6 +179,8 @@ mod tests {
             EngineError::NamespaceExists { name: name.clone() },
             EngineError::NoSuchBackfill { namespace: name.clone(), id },
             EngineError::Blocked { series, since: Timestamp::EARLIEST, reason: reason.clone() },
+            EngineError::NotBlocked { series: "profile:1".to_owned() },
+            EngineError::NotThere { what: reason.clone() },
             EngineError::Token(TokenError::Forged),
             EngineError::WriteFailed {
                 outcome: WriteOutcome::default(),
@@ -198,6 +203,27 @@ mod tests {
     }
 
     #[test]
+    fn every_reason_that_is_told_is_given_somewhere() {
+        let sources = [
+            include_str!("failure.rs"),
+            include_str!("http/errors.rs"),
+            include_str!("http/message.rs"),
+            include_str!("http/origin.rs"),
+            include_str!("operations.rs"),
+            include_str!("operations/splits.rs"),
+        ];
+        for told in REASONS {
+            let literal = format!("\"{}\"", told.name);
+            assert!(sources.iter().any(|source| source.contains(&literal)), "nobody answers {}", told.name);
+        }
+        for given in sources.iter().flat_map(|source| source.split("Failure::new(Code::").skip(1)) {
+            let given = given.split_once(", \"").filter(|(code, _)| code.chars().all(char::is_alphanumeric));
+            let Some(given) = given.and_then(|(_, rest)| rest.split('"').next()) else { continue };
+            assert!(REASONS.iter().any(|told| told.name == given), "{given} is missing from anabranch_api::errors");
+        }
+    }
+
+    #[test]
     fn every_error_has_a_code_its_http_twin_and_a_reason() {
         let mut lines = String::new();
         for error in errors() {
@@ -208,6 +234,8 @@ mod tests {
             let retry = response.headers().get("retry-after").map(|seconds| format!("{seconds:?}"));
             let (code, http) = (crate::observe::code_name(failure.code), response.status().as_u16());
             lines += &format!("{code} {http} {} {}\n", failure.reason, retry.as_deref().unwrap_or("-"));
+            let told = REASONS.iter().any(|told| (told.name, told.code, told.http) == (failure.reason, code, http));
+            assert!(told, "{} {code} {http} is missing from anabranch_api::errors", failure.reason);
         }
         insta::assert_snapshot!(lines, @r#"
         INVALID_ARGUMENT 400 INVALID_REQUEST -
@@ -217,6 +245,8 @@ mod tests {
         ALREADY_EXISTS 409 NAMESPACE_EXISTS -
         NOT_FOUND 404 NO_SUCH_BACKFILL -
         PERMISSION_DENIED 403 SERIES_BLOCKED -
+        NOT_FOUND 404 NOT_BLOCKED -
+        UNIMPLEMENTED 501 NOT_BUILT -
         INVALID_ARGUMENT 400 BAD_PAGE_TOKEN -
         DEADLINE_EXCEEDED 504 WRITE_FAILED -
         DEADLINE_EXCEEDED 504 DEADLINE_EXCEEDED -

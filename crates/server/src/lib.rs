@@ -37,7 +37,7 @@ mod timed_store;
 mod tls;
 pub mod worker;
 
-pub use config::{BusUrl, ByteSize, Config, ConfigError, Field, LogFormat, Problem, StoreUrl};
+pub use config::{BusUrl, ByteSize, Config, ConfigError, Field, Kind, LogFormat, Problem, StoreUrl};
 pub use start::{Server, StartError};
 pub use tail::{PassingDetection, Tail};
 pub use worker::Worker;

@@ -16,7 +16,7 @@ use std::{
 
 use anabranch_api::v1;
 use anabranch_engine::{Engine, EngineError, NamespaceRecord, error::bad_namespace_name};
-use anabranch_model::{NamespaceConfig, NamespaceName};
+use anabranch_model::{NamespaceConfig, NamespaceName, Slice};
 use anabranch_runtime::Env;
 use futures_util::FutureExt;
 use tokio::sync::mpsc;
@@ -24,10 +24,10 @@ use tonic::Code;
 
 use crate::{
     convert::{
-        config::ConfigPatch,
+        config::{ConfigPatch, block_list_message, blocked_series, series_ids},
         duration,
         events::write_request,
-        namespaces::{backfill_message, backfill_request, namespace_message},
+        namespaces::{backfill_message, backfill_request, namespace_message, slice_fate_message},
         reads::{FoundPage, read_request},
         searches::{search_request, search_response},
         timestamp,
@@ -177,8 +177,9 @@ impl Operations {
         Ok(self.shown(message.name, &record))
     }
 
-    pub(crate) fn list_namespaces(&self) -> v1::ListNamespacesResponse {
-        let namespaces = self.engine.namespaces().into_iter();
+    pub(crate) fn list_namespaces(&self, message: v1::ListNamespacesRequest) -> v1::ListNamespacesResponse {
+        let namespaces = if message.deleted { self.engine.deleted_namespaces() } else { self.engine.namespaces() };
+        let namespaces = namespaces.into_iter();
         let namespaces = namespaces.map(|(name, record)| self.shown(name.into(), &record)).collect();
         v1::ListNamespacesResponse { namespaces }
     }
@@ -186,8 +187,39 @@ impl Operations {
     pub(crate) async fn update_namespace(&self, message: v1::UpdateNamespaceRequest) -> Answer<v1::Namespace> {
         let patch = ConfigPatch::new(message.config.unwrap_or_default(), &message.clear)?;
         let now = self.engine.now();
-        let record = self.engine.update_namespace(&message.name, |config| patch.apply(config, now)).await?;
-        Ok(self.shown(message.name, &record))
+        let edit = |config: &mut NamespaceConfig| patch.apply(config, now);
+        let record = match message.dry_run {
+            true => self.engine.preview_update(&message.name, edit)?,
+            false => self.engine.update_namespace(&message.name, edit).await?,
+        };
+        let slice_fates = self.slice_fates(&message.name, &record).await?;
+        Ok(v1::Namespace { slice_fates, ..self.shown(message.name, &record) })
+    }
+
+    /// What retention does at once, with the sizes of those slices.
+    async fn slice_fates(&self, name: &str, record: &NamespaceRecord) -> Answer<Vec<v1::SliceFate>> {
+        let now = self.engine.now();
+        let due: Vec<_> = record.slices.iter().filter_map(|slice| Some((slice, record.fate(slice, now)?))).collect();
+        if due.is_empty() {
+            return Ok(Vec::new());
+        }
+        let sizes = self.engine.slice_sizes(name, None).await?;
+        let bytes = |slice: &Slice| {
+            let measured = sizes.iter().find(|(found, _)| found.interval.start == slice.interval.start);
+            measured.and_then(|(_, sizes)| sizes.as_ref()).map(|sizes| sizes.counted.total_bytes())
+        };
+        Ok(due.into_iter().map(|(slice, fate)| slice_fate_message(slice, fate, bytes(slice))).collect())
+    }
+
+    pub(crate) async fn block_series(&self, message: v1::BlockSeriesRequest) -> Answer<v1::BlockList> {
+        let record = self.engine.block_series(&message.namespace, blocked_series(&message.series)?).await?;
+        Ok(block_list_message(&record))
+    }
+
+    pub(crate) async fn unblock_series(&self, message: v1::UnblockSeriesRequest) -> Answer<v1::BlockList> {
+        let series = series_ids("time_series_ids", &message.time_series_ids)?;
+        let record = self.engine.unblock_series(&message.namespace, &series).await?;
+        Ok(block_list_message(&record))
     }
 
     pub(crate) async fn delete_namespace(

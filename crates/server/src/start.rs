@@ -22,7 +22,7 @@ use tokio::sync::{Semaphore, watch};
 use tonic_health::server::HealthReporter;
 
 use crate::{
-    Config, Problem, StoreUrl,
+    BusUrl, Config, Problem, StoreUrl,
     backend::{Backend, Waiting},
     doors::Doors,
     grpc,
@@ -97,8 +97,13 @@ pub enum StartError {
     #[error(transparent)]
     Cassandra(#[from] ConnectError),
     /// The bus can't be reached.
-    #[error(transparent)]
-    Bus(BusError),
+    #[error("{url}: {error}")]
+    Bus {
+        /// Which.
+        url: BusUrl,
+        /// What it said.
+        error: BusError,
+    },
     /// There is no bus that could be watched from outside.
     #[error("detections stay inside of the server: its bus is `in-process`; name one with `--bus kafka://HOST:PORT`")]
     InProcessBus,

@@ -21,6 +21,8 @@ pub struct PassingDetection {
 pub struct Tail {
     #[cfg(feature = "kafka")]
     inner: anabranch_bus::KafkaTail,
+    #[cfg(feature = "kafka")]
+    url: crate::BusUrl,
 }
 
 impl Tail {
@@ -29,8 +31,11 @@ impl Tail {
     pub async fn open(config: &Config, from_beginning: bool, env: &Env) -> Result<Tail, StartError> {
         let crate::BusUrl::Kafka { brokers, topic } = &config.bus.url else { return Err(StartError::InProcessBus) };
         let options = config.kafka_options(brokers, topic.as_deref())?;
-        let inner = anabranch_bus::KafkaTail::open(&options, from_beginning, env).await.map_err(StartError::Bus)?;
-        Ok(Tail { inner })
+        let url = config.bus.url.clone();
+        match anabranch_bus::KafkaTail::open(&options, from_beginning, env).await {
+            Ok(inner) => Ok(Tail { inner, url }),
+            Err(error) => Err(StartError::Bus { url, error }),
+        }
     }
 
     /// Always refused: this program was built without Kafka, and the in-process bus has nobody to watch it.
@@ -48,7 +53,8 @@ impl Tail {
     /// Waits for the next one.
     #[cfg(feature = "kafka")]
     pub async fn next(&self) -> Result<PassingDetection, StartError> {
-        let passing = self.inner.next().await.map_err(StartError::Bus)?;
+        let gone = |error| StartError::Bus { url: self.url.clone(), error };
+        let passing = self.inner.next().await.map_err(gone)?;
         let published = passing.published_millis.map(|millis| Timestamp::from_nanos(millis.saturating_mul(1_000_000)));
         let detection = Detection::from_json(&passing.payload).map_err(|error| error.to_string());
         Ok(PassingDetection { published, detection, payload: passing.payload })

@@ -147,7 +147,7 @@ pub(crate) const TIERS: &[Tier] = &[
     Tier {
         name: "kafka",
         about: "what must hold on a real Kafka broker",
-        needs: &[JAVA, MAVEN, KAFKA],
+        needs: &[JAVA, MAVEN, CASSANDRA, KAFKA],
         work: on_real_servers!("on_kafka"),
         stops_the_rest: false,
     },

@@ -150,6 +150,14 @@ impl Field {
 }
 
 impl Kind {
+    /// The message, if it is one.
+    pub(super) fn message(&self) -> Option<&str> {
+        match self {
+            Kind::Message(name) => Some(name),
+            _ => None,
+        }
+    }
+
     fn of(field: &FieldDescriptorProto) -> Kind {
         match field.r#type() {
             Type::Bool => Kind::Bool,

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use super::catalog::{Catalog, Enum, Field, Kind, Message};
 use super::document::{ABOUT, path_note, rest};
 use super::routes::{Answers, GRPC_ONLY, ROUTES, Route};
+use crate::errors::REASONS;
 
 const STYLE: &str = include_str!("page.css");
 
@@ -114,12 +115,18 @@ fn grpc_only() -> String {
 
 fn errors() -> String {
     let example = r#"{"error":{"code":3,"status":"INVALID_ARGUMENT","message":"…","details":[]}}"#;
+    let rows = REASONS.iter().map(|reason| {
+        let (name, code, http, meaning) = (reason.name, reason.code, reason.http, rich(reason.meaning));
+        format!("<tr><td><code>{name}</code></td><td>{code}</td><td>{http}</td><td>{meaning}</td></tr>")
+    });
+    let rows: String = rows.collect();
     format!(
-        "<p>Every failure answers <code>{}</code>: {}</p>\n",
+        "<p>Every failure answers <code>{}</code>: {}</p>\n<table><thead><tr><th>Reason</th><th>Code</th><th>HTTP</th>\
+         <th>What happened, what to do</th></tr></thead><tbody>{rows}</tbody></table>\n",
         escape(example),
         rich(
             "the gRPC code and its name, what happened and what to do, and details for programs, each with its \
-              `@type`. After a failed write: a `WriteOutcome`."
+             `@type`: the reason in a `google.rpc.ErrorInfo`; after a failed write a `WriteOutcome`."
         ),
     )
 }
@@ -129,12 +136,7 @@ fn messages(catalog: &Catalog) -> String {
     let in_rpcs = catalog.rpcs.values().flat_map(|rpc| [rpc.request.as_str(), rpc.response.as_str()]);
     let in_rpcs: BTreeSet<&str> = in_rpcs.collect();
     let fields = catalog.messages.values().flat_map(|message| &message.fields);
-    let in_fields: BTreeSet<&str> = fields
-        .filter_map(|field| match &field.kind {
-            Kind::Message(name) => Some(name.as_str()),
-            _ => None,
-        })
-        .collect();
+    let in_fields: BTreeSet<&str> = fields.filter_map(|field| field.kind.message()).collect();
     let shown = |name: &str| in_fields.contains(name) || !in_rpcs.contains(name);
     let messages = catalog.messages.iter().filter(|(name, _)| shown(name));
     let messages = messages.map(|(name, message)| part(name, &message.doc, &body(message)));

@@ -52,6 +52,8 @@ pub(super) const ROUTES: &[Route] = &[
     rpc(Patch, "/v1/namespaces/{namespace}", "NamespaceService/UpdateNamespace", NAME),
     rpc(Delete, "/v1/namespaces/{namespace}", "NamespaceService/DeleteNamespace", NAME),
     rpc(Post, "/v1/namespaces/{namespace}:restore", "NamespaceService/RestoreNamespace", NAME),
+    rpc(Post, "/v1/namespaces/{namespace}/blockList:add", "NamespaceService/BlockSeries", NAMESPACE),
+    rpc(Post, "/v1/namespaces/{namespace}/blockList:remove", "NamespaceService/UnblockSeries", NAMESPACE),
     rpc(Get, "/v1/namespaces/{namespace}/backfills", "NamespaceService/ListBackfills", NAMESPACE),
     rpc(Post, "/v1/namespaces/{namespace}/backfills", "NamespaceService/OpenBackfill", NAMESPACE),
     rpc(

@@ -1,5 +1,6 @@
-//! The interface's forms: JSON, the well-known types, the OpenAPI document.
+//! The interface's forms: JSON, the well-known types, the OpenAPI document, the reference.
 
 mod json;
 mod openapi;
+mod reference;
 mod well_known;

@@ -18,6 +18,7 @@ Examples:
   anabranch config
   anabranch config --config /etc/anabranch.toml --output json
   anabranch config --data /var/lib/anabranch      # as `serve` has it with this flag
+  anabranch config --reference                    # what can be set, in the server and in a namespace
 
 Later ones win: default, file (--config, else ANABRANCH_CONFIG, else ./anabranch.toml if it is there), environment \
 (`listen.grpc` is ANABRANCH_LISTEN_GRPC), flags of `serve`.";
@@ -44,6 +45,9 @@ pub(crate) struct DoctorArgs {
 #[derive(Clone, Debug, Args)]
 #[command(after_help = CONFIG_EXAMPLES)]
 pub(crate) struct ConfigArgs {
+    /// Print what can be set instead: every setting with its default, bounds and meaning, as a page in Markdown
+    #[arg(long)]
+    pub(crate) reference: bool,
     #[command(flatten)]
     pub(crate) server: ServerFlags,
 }

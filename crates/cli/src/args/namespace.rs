@@ -15,6 +15,7 @@ Examples:
   anabranch namespace show plays
   anabranch namespace update plays --accept-limit 48h
   anabranch namespace delete plays
+  anabranch namespace list --deleted
   anabranch namespace restore plays";
 
 const UPDATE_EXAMPLES: &str = "\
@@ -33,7 +34,11 @@ pub(crate) enum NamespaceCommand {
     Create(Box<CreateArgs>),
     /// List all namespaces
     #[command(visible_alias = "ls")]
-    List,
+    List {
+        /// Those that were deleted and can still be restored, instead
+        #[arg(long)]
+        deleted: bool,
+    },
     /// Show a namespace: settings, slices, backfill windows
     Show {
         /// Which one

@@ -129,12 +129,21 @@ pub(crate) enum LogFormat {
 impl ServerFlags {
     /// The settings that are given: path of the setting, the flag, its value.
     pub(crate) fn given(&self) -> Vec<(&'static str, &'static str, String)> {
+        self.all().into_iter().filter_map(|(path, flag, value)| Some((path, flag, value?))).collect()
+    }
+
+    /// The flag that says the same as a setting, if there is one.
+    pub(crate) fn flag_of(setting: &str) -> Option<&'static str> {
+        ServerFlags::default().all().into_iter().find(|(path, ..)| *path == setting).map(|(_, flag, _)| flag)
+    }
+
+    fn all(&self) -> [(&'static str, &'static str, Option<String>); 11] {
         let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.to_string_lossy().into_owned());
         let format = self.log_format.map(|format| match format {
             LogFormat::Text => "text".to_owned(),
             LogFormat::Json => "json".to_owned(),
         });
-        let flags = [
+        [
             ("store.url", "--store", self.store.clone()),
             ("bus.url", "--bus", self.bus.clone()),
             ("store.data", "--data", path(&self.data)),
@@ -146,7 +155,6 @@ impl ServerFlags {
             ("splits.workers", "--split-workers", self.split_workers.map(|workers| workers.to_string())),
             ("log.format", "--log-format", format),
             ("log.level", "--log-level", self.log_level.clone()),
-        ];
-        flags.into_iter().filter_map(|(path, flag, value)| Some((path, flag, value?))).collect()
+        ]
     }
 }

@@ -1,11 +1,11 @@
 //! `anabranch block`: series that are refused. The list is a setting of the namespace.
 
-use anabranch_api::v1::{BlockedSeries, GetNamespaceRequest, Namespace, NamespaceConfig, UpdateNamespaceRequest};
+use anabranch_api::v1::{BlockSeriesRequest, BlockedSeries, GetNamespaceRequest, UnblockSeriesRequest};
 use anabranch_client::Client;
 
 use crate::{
     args::{AddArgs, BlockCommand},
-    failure::{Exit, Failure, Outcome},
+    failure::Outcome,
     output::{Format, Out, table::Table, text::escaped},
     session::Session,
     times::{show_time, to_wire},
@@ -15,20 +15,14 @@ pub(crate) async fn run(session: &Session, command: BlockCommand) -> Outcome {
     let client = session.connect().await?;
     match command {
         BlockCommand::Add(args) => {
-            let mut list = blocked(&client, &args.namespace).await?;
-            list.retain(|blocked| !args.series.contains(&blocked.time_series_id));
-            list.extend(args.series.iter().map(|series| entry(session, &args, series)));
-            let list = replace(&client, args.namespace, list).await?;
+            let series = args.series.iter().map(|series| entry(session, &args, series)).collect();
+            let request = BlockSeriesRequest { namespace: args.namespace.clone(), series };
+            let list = client.block_series(request).await?.block_list;
             print(session, list.iter().filter(|blocked| args.series.contains(&blocked.time_series_id)))
         }
         BlockCommand::Remove { namespace, series } => {
-            let before = blocked(&client, &namespace).await?;
-            if let Some(other) = series.iter().find(|series| !before.iter().any(|it| it.time_series_id == **series)) {
-                let message = format!("`{}` isn't blocked; nothing was changed", escaped(other));
-                return Err(Failure::new(Exit::NotFound, message).hint("see `anabranch block list`"));
-            }
-            let left = before.into_iter().filter(|blocked| !series.contains(&blocked.time_series_id)).collect();
-            let left = replace(&client, namespace, left).await?;
+            let request = UnblockSeriesRequest { namespace, time_series_ids: series };
+            let left = client.unblock_series(request).await?.block_list;
             print(session, left.iter())
         }
         BlockCommand::List { namespace } => print(session, blocked(&client, &namespace).await?.iter()),
@@ -36,12 +30,9 @@ pub(crate) async fn run(session: &Session, command: BlockCommand) -> Outcome {
 }
 
 /// The list as it will be, with changes on their way.
-fn latest(namespace: Namespace) -> Vec<BlockedSeries> {
-    namespace.next_config.or(namespace.config).unwrap_or_default().block_list
-}
-
 async fn blocked(client: &Client, namespace: &str) -> Outcome<Vec<BlockedSeries>> {
-    Ok(latest(client.get_namespace(GetNamespaceRequest { name: namespace.to_owned() }).await?))
+    let namespace = client.get_namespace(GetNamespaceRequest { name: namespace.to_owned() }).await?;
+    Ok(namespace.next_config.or(namespace.config).unwrap_or_default().block_list)
 }
 
 fn entry(session: &Session, args: &AddArgs, series: &str) -> BlockedSeries {
@@ -53,13 +44,6 @@ fn entry(session: &Session, args: &AddArgs, series: &str) -> BlockedSeries {
         since: None,
         expires: args.length.map(|length| to_wire(session.now().saturating_add(length))),
     }
-}
-
-async fn replace(client: &Client, name: String, block_list: Vec<BlockedSeries>) -> Outcome<Vec<BlockedSeries>> {
-    let clear = if block_list.is_empty() { vec!["blockList".to_owned()] } else { Vec::new() };
-    let config = NamespaceConfig { block_list, ..NamespaceConfig::default() };
-    let request = UpdateNamespaceRequest { name, config: Some(config), clear };
-    Ok(latest(client.update_namespace(request).await?))
 }
 
 fn print<'a>(session: &Session, list: impl Iterator<Item = &'a BlockedSeries>) -> Outcome {

@@ -1,16 +1,22 @@
-//! `anabranch config`: every setting of the server, its value, and where that came from.
+//! `anabranch config`: every setting of the server, its value, and where that came from; or the page of all that can be set.
 
 use serde_json::json;
 
 use crate::{
     args::ConfigArgs,
     config_layers::{self, Layers, variable_name},
+    config_reference,
     failure::Outcome,
     output::{Format, Out, note, table::Table, text::escaped},
     session::Session,
 };
 
 pub(crate) fn run(session: &Session, args: &ConfigArgs) -> Outcome {
+    if args.reference {
+        let mut out = Out::new();
+        out.text(&config_reference::page())?;
+        return Ok(out.flush()?);
+    }
     let layers = config_layers::load(&args.server)?;
     print(session, &layers)?;
     for unknown in &layers.unknown_variables {

@@ -38,7 +38,7 @@ pub(crate) async fn run(session: &Session, command: NamespaceCommand) -> Outcome
             let namespace = client.create_namespace(request).await?;
             print_done(session, "created", &namespace)
         }
-        NamespaceCommand::List => list(session, &client).await,
+        NamespaceCommand::List { deleted } => list(session, &client, deleted).await,
         NamespaceCommand::Show { name } => {
             let namespace = client.get_namespace(GetNamespaceRequest { name }).await?;
             namespace_show::print(session, &namespace)
@@ -74,12 +74,25 @@ async fn delete(session: &Session, client: &Client, args: &DeleteArgs) -> Outcom
     Ok(out.flush()?)
 }
 
-async fn list(session: &Session, client: &Client) -> Outcome {
-    let answer = client.list_namespaces(ListNamespacesRequest {}).await?;
+async fn list(session: &Session, client: &Client, deleted: bool) -> Outcome {
+    let answer = client.list_namespaces(ListNamespacesRequest { deleted }).await?;
     let mut out = Out::new();
     match session.format {
         Format::Json => out.json(&answer)?,
         Format::Jsonl => answer.namespaces.iter().try_for_each(|namespace| out.json_line(namespace))?,
+        Format::Table if answer.namespaces.is_empty() && deleted => out.line("no namespace can be restored")?,
+        Format::Table if deleted => {
+            let mut table = Table::new(&["name", "slices", "created", "can be restored until"]).align_right(&[1]);
+            for namespace in &answer.namespaces {
+                table.row(vec![
+                    escaped(&namespace.name),
+                    namespace.slices.len().to_string(),
+                    show_time(namespace.create_time.as_ref()),
+                    show_time(namespace.drop_time.as_ref()),
+                ]);
+            }
+            out.text(&table.take_text(session.colors.stdout))?;
+        }
         Format::Table if answer.namespaces.is_empty() => {
             out.line("no namespaces; make one with `anabranch namespace create NAME`")?;
         }
@@ -110,7 +123,7 @@ async fn update(session: &Session, client: &Client, args: UpdateArgs) -> Outcome
         return Err(Failure::usage("nothing to change: give a setting, or --clear")
             .hint("see `anabranch namespace update --help`"));
     }
-    let request = UpdateNamespaceRequest { name: args.name, config: Some(config), clear };
+    let request = UpdateNamespaceRequest { name: args.name, config: Some(config), clear, dry_run: false };
     let namespace = client.update_namespace(request).await?;
     print_done(session, "updated", &namespace)
 }

@@ -8,6 +8,7 @@ mod local;
 mod namespaces;
 mod plans;
 mod reads;
+mod reference;
 mod servers;
 mod slices;
 mod split_kills;

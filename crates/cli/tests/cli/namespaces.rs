@@ -45,11 +45,15 @@ fn a_namespace_lives_and_ends() {
     assert!(deleted.starts_with("deleted the namespace `plays`\nuntil 2"), "{deleted}");
     assert!(deleted.contains("`anabranch namespace restore plays` brings it back"), "{deleted}");
     server.run(&["namespace", "show", "plays"]).fails(3);
+    let restorable = server.run(&["namespace", "list", "--deleted"]).ok();
+    assert!(restorable.contains("can be restored until") && restorable.contains("\nplays "), "{restorable}");
+    assert!(server.run(&["namespace", "list"]).ok().starts_with("no namespaces"));
     assert_eq!(server.run(&["namespace", "restore", "plays"]).ok(), "restored the namespace `plays`\n");
     server.run(&["namespace", "show", "plays"]).ok();
     let args = ["namespace", "delete", "plays", "--yes", "--grace", "0s"];
     assert_eq!(server.run(&args).ok(), "deleted the namespace `plays`\n");
     server.run(&["namespace", "restore", "plays"]).fails(3);
+    assert_eq!(server.run(&["namespace", "list", "--deleted"]).ok(), "no namespace can be restored\n");
     assert!(server.run(&["namespace", "show", "plays"]).fails(3).contains("there is no namespace `plays`"));
 }
 

@@ -2,9 +2,9 @@
 
 use std::{fmt, net::SocketAddr, time::Duration};
 
-use anabranch_model::NamespaceName;
+use anabranch_model::{Bound, NamespaceName, Rules};
 
-use super::{BusUrl, ByteSize, Config, StoreUrl, shared_namespaces};
+use super::{BusUrl, Config, StoreUrl, shared_namespaces};
 
 /// A rule that a configuration breaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +30,19 @@ const HOUR: Duration = Duration::from_secs(3600);
 impl Config {
     /// Every rule that this configuration breaks.
     pub fn validate(&self) -> Result<(), Vec<Problem>> {
-        let mut check = Check::default();
+        let problems = self.rules().problems.into_iter();
+        let problems: Vec<Problem> =
+            problems.map(|problem| Problem { path: problem.field, reason: problem.reason }).collect();
+        if problems.is_empty() { Ok(()) } else { Err(problems) }
+    }
+
+    /// The bounds of every setting, where the others are as they are here.
+    pub fn bounds(&self) -> Vec<Bound> {
+        self.rules().bounds
+    }
+
+    fn rules(&self) -> Rules {
+        let mut check = Rules::default();
         self.check_listen(&mut check);
         self.check_store(&mut check);
         self.check_cassandra(&mut check);
@@ -39,10 +51,10 @@ impl Config {
         self.check_engine(&mut check);
         self.check_splits(&mut check);
         self.check_tuning(&mut check);
-        if check.problems.is_empty() { Ok(()) } else { Err(check.problems) }
+        check
     }
 
-    fn check_listen(&self, check: &mut Check) {
+    fn check_listen(&self, check: &mut Rules) {
         let listen = &self.listen;
         for (path, flag, address) in [("listen.grpc", "--grpc", listen.grpc), ("listen.http", "--http", listen.http)] {
             check.that(path, listen.insecure || address.ip().to_canonical().is_loopback(), || exposed(flag, address));
@@ -54,18 +66,18 @@ impl Config {
         check.that("listen.tls_certificate", certificate || !key, || "is needed beside listen.tls_key".to_owned());
     }
 
-    fn check_store(&self, check: &mut Check) {
+    fn check_store(&self, check: &mut Rules) {
         let store = &self.store;
-        check.size("store.cache", store.cache, MIB, u64::MAX);
-        check.size("store.memtable", store.memtable, 64 * 1024, u64::from(u32::MAX));
-        check.size("store.memtable_total", store.memtable_total, store.memtable.0, u64::MAX);
-        check.size("store.journal", store.journal, 64 * MIB, u64::MAX);
+        check.size("store.cache", store.cache.0, MIB, u64::MAX);
+        check.size("store.memtable", store.memtable.0, 64 * 1024, u64::from(u32::MAX));
+        check.size("store.memtable_total", store.memtable_total.0, store.memtable.0, u64::MAX);
+        check.size("store.journal", store.journal.0, 64 * MIB, u64::MAX);
         check.range("store.workers", store.workers, 1, 256);
         check.range("store.max_tables", store.max_tables, 1, 1_000_000);
         check.that("store.data", !store.data.as_os_str().is_empty(), || "names no directory".to_owned());
     }
 
-    fn check_cassandra(&self, check: &mut Check) {
+    fn check_cassandra(&self, check: &mut Rules) {
         let (cassandra, second) = (&self.cassandra, Duration::from_secs(1));
         let (user, password) = (cassandra.user.is_some(), cassandra.password_file.is_some());
         check.that("cassandra.password_file", password || !user, || "is needed beside cassandra.user".to_owned());
@@ -83,7 +95,7 @@ impl Config {
         }
         check.range("cassandra.connect_timeout", cassandra.connect_timeout, second / 10, HOUR);
         check.range("cassandra.schema_timeout", cassandra.schema_timeout, second, HOUR);
-        check.size("cassandra.max_batch", cassandra.max_batch, 4 * 1024, 16 * MIB);
+        check.size("cassandra.max_batch", cassandra.max_batch.0, 4 * 1024, 16 * MIB);
         check.range("cassandra.hedge_permille", cassandra.hedge_permille, 0, 1000);
         check.range("cassandra.hedge_after", cassandra.hedge_after, second / 1000, HOUR);
         check.range("cassandra.max_tables", cassandra.max_tables, 1, 1_000_000);
@@ -93,7 +105,7 @@ impl Config {
         }
     }
 
-    fn check_bus(&self, check: &mut Check) {
+    fn check_bus(&self, check: &mut Rules) {
         let kafka = &self.kafka;
         if self.bus.url != BusUrl::InProcess {
             check.that("bus.url", cfg!(feature = "kafka"), || WITHOUT_KAFKA.to_owned());
@@ -110,20 +122,20 @@ impl Config {
         check.range("kafka.patience", kafka.patience, Duration::from_millis(100), HOUR);
     }
 
-    fn check_limits(&self, check: &mut Check) {
+    fn check_limits(&self, check: &mut Rules) {
         let limits = &self.limits;
-        check.size("limits.max_message", limits.max_message, 64 * 1024, 1 << 30);
-        check.size("limits.max_body", limits.max_body, 64 * 1024, 1 << 30);
+        check.size("limits.max_message", limits.max_message.0, 64 * 1024, 1 << 30);
+        check.size("limits.max_body", limits.max_body.0, 64 * 1024, 1 << 30);
         check.range("limits.max_requests", limits.max_requests, 1, 1_000_000);
         check.range("limits.max_connections", limits.max_connections, 1, 1_000_000);
         check.range("limits.shutdown_grace", limits.shutdown_grace, Duration::ZERO, HOUR);
     }
 
-    fn check_engine(&self, check: &mut Check) {
+    fn check_engine(&self, check: &mut Rules) {
         let engine = &self.engine;
         let ms = Duration::from_millis;
-        check.size("engine.max_write_in_flight", engine.max_write_in_flight, MIB, 1 << 40);
-        check.size("engine.queue_size", engine.queue_size, 64 * 1024, 1 << 40);
+        check.size("engine.max_write_in_flight", engine.max_write_in_flight.0, MIB, 1 << 40);
+        check.size("engine.queue_size", engine.queue_size.0, 64 * 1024, 1 << 40);
         check.range("engine.queue_events", engine.queue_events, 1, 1_000_000_000);
         check.range("engine.max_reads_in_flight", engine.max_reads_in_flight, 1, 1_000_000);
         check.range("engine.max_reads_waiting", engine.max_reads_waiting, 0, 1_000_000);
@@ -147,12 +159,12 @@ impl Config {
         check.range("engine.delete_grace", engine.delete_grace, Duration::ZERO, 720 * HOUR);
     }
 
-    fn check_splits(&self, check: &mut Check) {
+    fn check_splits(&self, check: &mut Rules) {
         let splits = &self.splits;
         let (ms, day) = (Duration::from_millis, 24 * HOUR);
         check.range("splits.workers", splits.workers, 0, 256);
-        check.size("splits.bytes_per_second", splits.bytes_per_second, 64 * 1024, 1 << 40);
-        check.size("splits.checkpoint", splits.checkpoint, 64 * 1024, 1 << 40);
+        check.size("splits.bytes_per_second", splits.bytes_per_second.0, 64 * 1024, 1 << 40);
+        check.size("splits.checkpoint", splits.checkpoint.0, 64 * 1024, 1 << 40);
         check.range("splits.sweep_interval", splits.sweep_interval, ms(100), day);
         check.range("splits.scrub_interval", splits.scrub_interval, ms(60_000), 3650 * day);
         check.range("splits.extend_interval", splits.extend_interval, ms(1000), 30 * day);
@@ -164,7 +176,7 @@ impl Config {
         check.range("splits.max_detections", splits.max_detections, 1, 1_000_000);
     }
 
-    fn check_tuning(&self, check: &mut Check) {
+    fn check_tuning(&self, check: &mut Rules) {
         let tuning = &self.tuning;
         let (least, most) = (Duration::from_secs(1), 30 * 24 * HOUR);
         let intervals =
@@ -182,28 +194,6 @@ fn exposed(flag: &str, address: SocketAddr) -> String {
          and delete everything (TLS hides what is said, not who says it). Listen on 127.0.0.1, or, if the network is \
          yours alone, say so: `anabranch serve {flag} {address} --insecure`, or `insecure = true` under `[listen]`"
     )
-}
-
-#[derive(Default)]
-struct Check {
-    problems: Vec<Problem>,
-}
-
-impl Check {
-    fn that(&mut self, path: &'static str, holds: bool, reason: impl FnOnce() -> String) {
-        if !holds {
-            self.problems.push(Problem { path, reason: reason() });
-        }
-    }
-
-    fn range<T: Copy + PartialOrd + fmt::Debug>(&mut self, path: &'static str, value: T, least: T, most: T) {
-        self.that(path, least <= value && value <= most, || format!("{value:?} is not between {least:?} and {most:?}"));
-    }
-
-    fn size(&mut self, path: &'static str, value: ByteSize, least: u64, most: u64) {
-        self.that(path, value.0 >= least, || format!("{value} is too little; at least {} is needed", ByteSize(least)));
-        self.that(path, value.0 <= most, || format!("{value} is too much; at most {} is allowed", ByteSize(most)));
-    }
 }
 
 #[cfg(test)]

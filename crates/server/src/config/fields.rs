@@ -2,6 +2,7 @@
 
 use toml::{Table, Value};
 
+use super::section::Section;
 use super::{Bus, Cassandra, Config, ConfigError, Engine, Kafka, Limits, Listen, Log, Splits, Store, Tuning};
 
 /// One setting.
@@ -13,20 +14,56 @@ pub struct Field {
     pub value: Option<String>,
     /// What it means.
     pub doc: &'static str,
+    /// What is written for it.
+    pub kind: Kind,
+}
+
+/// What is written for a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// An IP address and a port.
+    Address,
+    /// `true` or `false`.
+    Bool,
+    /// A path of this machine.
+    File,
+    /// A whole number.
+    Number,
+    /// A number of bytes.
+    Size,
+    /// Anything, or what its meaning says.
+    Text,
+    /// A length of time.
+    Time,
+}
+
+impl Kind {
+    /// By the type in Rust.
+    fn of(rust: &str) -> Kind {
+        match rust.trim_start_matches("Option<").trim_end_matches('>') {
+            "SocketAddr" => Kind::Address,
+            "bool" => Kind::Bool,
+            "PathBuf" => Kind::File,
+            "usize" | "u32" => Kind::Number,
+            "ByteSize" => Kind::Size,
+            "Duration" => Kind::Time,
+            _ => Kind::Text,
+        }
+    }
 }
 
 /// All sections with their settings.
-const SECTIONS: [(&str, &[(&str, &str)]); 10] = [
-    ("listen", Listen::SETTINGS),
-    ("store", Store::SETTINGS),
-    ("cassandra", Cassandra::SETTINGS),
-    ("bus", Bus::SETTINGS),
-    ("kafka", Kafka::SETTINGS),
-    ("limits", Limits::SETTINGS),
-    ("engine", Engine::SETTINGS),
-    ("splits", Splits::SETTINGS),
-    ("tuning", Tuning::SETTINGS),
-    ("log", Log::SETTINGS),
+const SECTIONS: [(&str, Section); 10] = [
+    ("listen", Listen::SECTION),
+    ("store", Store::SECTION),
+    ("cassandra", Cassandra::SECTION),
+    ("bus", Bus::SECTION),
+    ("kafka", Kafka::SECTION),
+    ("limits", Limits::SECTION),
+    ("engine", Engine::SECTION),
+    ("splits", Splits::SECTION),
+    ("tuning", Tuning::SECTION),
+    ("log", Log::SECTION),
 ];
 
 impl Config {
@@ -34,13 +71,19 @@ impl Config {
     pub fn fields(&self) -> Vec<Field> {
         let table = self.table();
         let mut fields = Vec::new();
-        for (section, settings) in SECTIONS {
-            for (name, doc) in settings {
-                let value = table.get(section).and_then(|section| section.get(name)).map(Value::to_string);
-                fields.push(Field { path: format!("{section}.{name}"), value, doc: doc.trim() });
+        for (name, section) in SECTIONS {
+            for setting in section.settings {
+                let value = table.get(name).and_then(|section| section.get(setting.name)).map(Value::to_string);
+                let (doc, kind) = (setting.doc.trim(), Kind::of(setting.kind));
+                fields.push(Field { path: format!("{name}.{}", setting.name), value, doc, kind });
             }
         }
         fields
+    }
+
+    /// The names of all sections, and what each is for.
+    pub fn sections() -> impl Iterator<Item = (&'static str, &'static str)> {
+        SECTIONS.into_iter().map(|(name, section)| (name, section.about.trim()))
     }
 
     /// The paths of all settings that a TOML file says something about.
@@ -58,8 +101,8 @@ impl Config {
     pub fn set(&mut self, path: &str, text: &str) -> Result<(), ConfigError> {
         let unknown = || ConfigError::Unknown { path: path.to_owned() };
         let (section, name) = path.split_once('.').ok_or_else(unknown)?;
-        let known = |(found, settings): &(&str, &[(&str, &str)])| {
-            *found == section && settings.iter().any(|(setting, _)| *setting == name)
+        let known = |(found, told): &(&str, Section)| {
+            *found == section && told.settings.iter().any(|setting| setting.name == name)
         };
         SECTIONS.iter().find(|section| known(section)).ok_or_else(unknown)?;
         let mut table = self.table();
@@ -114,6 +157,33 @@ mod tests {
         assert_eq!(cache.value.as_deref(), Some("\"512 MiB\""));
         let key = fields.iter().find(|field| field.path == "listen.tls_key").unwrap();
         assert_eq!(key.value, None);
+    }
+
+    #[test]
+    fn every_setting_has_the_kind_of_its_value() {
+        for field in Config::default().fields() {
+            let Some(value) = field.value.as_deref() else { continue };
+            let fits = match field.kind {
+                Kind::Bool => value == "true" || value == "false",
+                Kind::Number => value.parse::<u64>().is_ok(),
+                Kind::Size => value.ends_with("B\""),
+                Kind::Time => value.ends_with("s\"") || value.ends_with("m\"") || value.ends_with("h\""),
+                Kind::Address => value.trim_matches('"').parse::<std::net::SocketAddr>().is_ok(),
+                Kind::File | Kind::Text => value.starts_with('"'),
+            };
+            assert!(fits, "{} is {value}, not a {:?}", field.path, field.kind);
+        }
+    }
+
+    #[test]
+    fn every_bound_is_one_of_a_setting() {
+        let config = Config::default();
+        let fields = config.fields();
+        let bounds = config.bounds();
+        assert!(bounds.len() > 40, "{}", bounds.len());
+        for bound in bounds {
+            assert!(fields.iter().any(|field| field.path == bound.field), "{}", bound.field);
+        }
     }
 
     #[test]

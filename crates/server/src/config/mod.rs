@@ -22,11 +22,11 @@ use thiserror::Error;
 pub use check::Problem;
 #[cfg(not(feature = "kafka"))]
 pub(crate) use check::WITHOUT_KAFKA;
-pub use fields::Field;
+pub use fields::{Field, Kind};
 pub use size::ByteSize;
 pub use url::{BusUrl, StoreUrl};
 
-use section::section;
+use section::{Section, Setting, section};
 
 /// Everything that can be set. Unknown names are refused.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

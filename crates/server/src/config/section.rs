@@ -22,11 +22,31 @@ macro_rules! section {
         }
 
         impl $name {
-            /// Every setting of this section with what it means.
-            pub(super) const SETTINGS: &'static [(&'static str, &'static str)] =
-                &[$( (stringify!($field), concat!($($doc),+)), )+];
+            /// What this section is for, and every setting with its type and what it means.
+            const SECTION: Section = Section {
+                about: concat!($($about),+),
+                settings: &[$( Setting {
+                    name: stringify!($field),
+                    kind: stringify!($type),
+                    doc: concat!($($doc),+),
+                }, )+],
+            };
         }
     };
+}
+
+/// A section as it is told to people.
+pub(super) struct Section {
+    pub(super) about: &'static str,
+    pub(super) settings: &'static [Setting],
+}
+
+/// A setting as it is told to people.
+pub(super) struct Setting {
+    pub(super) name: &'static str,
+    /// Its type in Rust.
+    pub(super) kind: &'static str,
+    pub(super) doc: &'static str,
 }
 
 pub(super) use section;

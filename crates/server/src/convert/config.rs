@@ -1,7 +1,7 @@
 //! Settings of a namespace: a message changes those that are present in it, and sets back those that are to be cleared.
 
 use anabranch_api::v1;
-use anabranch_engine::EngineError;
+use anabranch_engine::{EngineError, NamespaceRecord};
 use anabranch_model::{BlockedSeries, NamespaceConfig, Packing, SplitStrategy, TimeSeriesId, Timestamp, TunerMode};
 
 use super::{Violations, bound, duration, timestamp};
@@ -28,7 +28,7 @@ impl ConfigPatch {
                 Err(reason) => violations.add(format!("config.{}", setting.name), reason),
             }
         }
-        let block_list = block_list(&message.block_list, &mut violations);
+        let block_list = block_list("config.block_list", &message.block_list, &mut violations);
         let (mut cleared, mut clears_block_list) = (Vec::new(), false);
         for (index, name) in clear.iter().enumerate() {
             let name = snake_case(name);
@@ -214,10 +214,10 @@ fn snake_case(name: &str) -> String {
     snake
 }
 
-fn block_list(list: &[v1::BlockedSeries], violations: &mut Violations) -> Vec<BlockedSeries> {
+fn block_list(field: &str, list: &[v1::BlockedSeries], violations: &mut Violations) -> Vec<BlockedSeries> {
     let mut blocked = Vec::with_capacity(list.len());
     for (index, entry) in list.iter().enumerate() {
-        let at = |field: &str| format!("config.block_list[{index}].{field}");
+        let at = |name: &str| format!("{field}[{index}].{name}");
         let series = violations.take(&at("time_series_id"), TimeSeriesId::new(entry.time_series_id.as_str()));
         let expires = entry.expires.and_then(|time| violations.take(&at("expires"), bound(time)));
         let Some(series) = series else { continue };
@@ -227,6 +227,37 @@ fn block_list(list: &[v1::BlockedSeries], violations: &mut Violations) -> Vec<Bl
         blocked.push(BlockedSeries { series, writes, reads, reason, since, expires });
     }
     blocked
+}
+
+/// Series to put on the block list.
+pub(crate) fn blocked_series(list: &[v1::BlockedSeries]) -> Result<Vec<BlockedSeries>, EngineError> {
+    let mut violations = Violations::default();
+    if list.is_empty() {
+        violations.add("series".to_owned(), "names none".to_owned());
+    }
+    let list = block_list("series", list, &mut violations);
+    violations.into_result()?;
+    Ok(list)
+}
+
+/// Ids of series in a list of a request.
+pub(crate) fn series_ids(field: &str, ids: &[String]) -> Result<Vec<TimeSeriesId>, EngineError> {
+    let mut violations = Violations::default();
+    if ids.is_empty() {
+        violations.add(field.to_owned(), "names none".to_owned());
+    }
+    let checked = ids.iter().enumerate();
+    let checked =
+        checked.filter_map(|(index, id)| violations.take(&format!("{field}[{index}]"), TimeSeriesId::new(id.as_str())));
+    let checked = checked.collect();
+    violations.into_result()?;
+    Ok(checked)
+}
+
+/// The block list with changes on their way.
+pub(crate) fn block_list_message(record: &NamespaceRecord) -> v1::BlockList {
+    let config = record.next.as_ref().map_or(&record.config, |next| &next.config);
+    v1::BlockList { block_list: config_message(config).block_list }
 }
 
 /// Settings as they are answered: every field that has a value is present.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anabranch_api::v1;
-use anabranch_engine::{Backfill, BackfillState, EngineError, ModeChange, NamespaceRecord};
+use anabranch_engine::{Backfill, BackfillState, EngineError, ModeChange, NamespaceRecord, SliceFate};
 use anabranch_model::{Interval, ReadMode, Slice, SliceState, Timestamp};
 
 use super::{Violations, bound, config::config_message, timestamp};
@@ -28,7 +28,18 @@ pub(crate) fn namespace_message(name: String, record: &NamespaceRecord, clean: C
         splits: Some(split_use_message(&record.splits, clean)),
         sealed_until: (record.sealed_until > Timestamp::EARLIEST).then(|| timestamp(record.sealed_until)).flatten(),
         workload: record.workload.clone(),
+        slice_fates: Vec::new(),
+        drop_time: record.drop_at.filter(|_| record.deleting).and_then(timestamp),
     }
+}
+
+/// What retention does to a slice.
+pub(crate) fn slice_fate_message(slice: &Slice, fate: SliceFate, bytes: Option<u64>) -> v1::SliceFate {
+    let fate = match fate {
+        SliceFate::Closes => v1::slice_fate::Fate::Closes,
+        SliceFate::Drops => v1::slice_fate::Fate::Drops,
+    };
+    v1::SliceFate { time_slice: slice.name(), end: timestamp(slice.interval.end), fate: fate.into(), bytes }
 }
 
 fn split_use_message(splits: &anabranch_engine::SplitUse, clean: Clean) -> v1::SplitUse {

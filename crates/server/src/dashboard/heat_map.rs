@@ -23,7 +23,12 @@ const LEAST_STEPS: usize = 12;
 const LISTED: usize = 10;
 
 pub(super) fn draw(operations: &Operations, view: &HeatView) -> Answer<Page> {
-    let names: Vec<String> = operations.list_namespaces().namespaces.into_iter().map(|found| found.name).collect();
+    let names: Vec<String> = operations
+        .list_namespaces(v1::ListNamespacesRequest::default())
+        .namespaces
+        .into_iter()
+        .map(|found| found.name)
+        .collect();
     let view = match names.first() {
         Some(first) if view.namespace.is_empty() => HeatView { namespace: first.clone(), ..view.clone() },
         _ => view.clone(),

@@ -61,8 +61,12 @@ pub(super) fn can_retry(split: &Split) -> bool {
 }
 
 pub(super) async fn draw(operations: &Operations, filter: &SplitFilter) -> Answer<Page> {
-    let namespaces: Vec<String> =
-        operations.list_namespaces().namespaces.into_iter().map(|namespace| namespace.name).collect();
+    let namespaces: Vec<String> = operations
+        .list_namespaces(v1::ListNamespacesRequest::default())
+        .namespaces
+        .into_iter()
+        .map(|namespace| namespace.name)
+        .collect();
     let (splits, more) = fetch(operations, filter, &namespaces).await?;
     let now = operations.engine.now();
     let body = html! {

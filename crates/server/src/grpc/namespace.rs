@@ -3,10 +3,10 @@
 use std::future::ready;
 
 use anabranch_api::v1::{
-    Backfill, CloseBackfillRequest, CreateNamespaceRequest, DeleteNamespaceRequest, DeleteNamespaceResponse,
-    GetNamespaceRequest, ListBackfillsRequest, ListBackfillsResponse, ListNamespacesRequest, ListNamespacesResponse,
-    Namespace, OpenBackfillRequest, RestoreNamespaceRequest, UpdateNamespaceRequest,
-    namespace_service_server::NamespaceService,
+    Backfill, BlockList, BlockSeriesRequest, CloseBackfillRequest, CreateNamespaceRequest, DeleteNamespaceRequest,
+    DeleteNamespaceResponse, GetNamespaceRequest, ListBackfillsRequest, ListBackfillsResponse, ListNamespacesRequest,
+    ListNamespacesResponse, Namespace, OpenBackfillRequest, RestoreNamespaceRequest, UnblockSeriesRequest,
+    UpdateNamespaceRequest, namespace_service_server::NamespaceService,
 };
 use tonic::{Request, Response, Status, async_trait};
 
@@ -24,9 +24,9 @@ impl NamespaceService for Services {
 
     async fn list_namespaces(
         &self,
-        _: Request<ListNamespacesRequest>,
+        request: Request<ListNamespacesRequest>,
     ) -> Result<Response<ListNamespacesResponse>, Status> {
-        self.tracked("ListNamespaces", ready(Ok(self.0.list_namespaces()))).await
+        self.tracked("ListNamespaces", ready(Ok(self.0.list_namespaces(request.into_inner())))).await
     }
 
     async fn update_namespace(&self, request: Request<UpdateNamespaceRequest>) -> Result<Response<Namespace>, Status> {
@@ -45,6 +45,14 @@ impl NamespaceService for Services {
         request: Request<RestoreNamespaceRequest>,
     ) -> Result<Response<Namespace>, Status> {
         self.tracked("RestoreNamespace", Box::pin(self.0.restore_namespace(request.into_inner()))).await
+    }
+
+    async fn block_series(&self, request: Request<BlockSeriesRequest>) -> Result<Response<BlockList>, Status> {
+        self.tracked("BlockSeries", Box::pin(self.0.block_series(request.into_inner()))).await
+    }
+
+    async fn unblock_series(&self, request: Request<UnblockSeriesRequest>) -> Result<Response<BlockList>, Status> {
+        self.tracked("UnblockSeries", Box::pin(self.0.unblock_series(request.into_inner()))).await
     }
 
     async fn open_backfill(&self, request: Request<OpenBackfillRequest>) -> Result<Response<Backfill>, Status> {

@@ -90,8 +90,17 @@ pub(super) fn fill(field: &mut String, name: &'static str, in_path: String) -> R
     Err(Failure::invalid(name, format!("the body says `{field}` and the path `{in_path}`; leave it out of the body")))
 }
 
-/// The message that a query spells: fields as in JSON, those in `lists` as often as one likes.
-pub(super) fn query<M>(uri: &Uri, lists: &[&str]) -> Result<M, Failure>
+/// What the fields of a query are, where they aren't texts and numbers.
+#[derive(Default)]
+pub(super) struct InQuery {
+    /// Given as often as one likes.
+    pub(super) lists: &'static [&'static str],
+    /// `true` or `false`.
+    pub(super) bools: &'static [&'static str],
+}
+
+/// The message that a query spells: fields as in JSON.
+pub(super) fn query<M>(uri: &Uri, known: &InQuery) -> Result<M, Failure>
 where
     M: prost::Message + prost::Name + DeserializeOwned + Default,
 {
@@ -99,7 +108,10 @@ where
         Query::try_from_uri(uri).map_err(|error| Failure::invalid("query", error.body_text()))?;
     let mut fields = serde_json::Map::new();
     for (name, value) in pairs.0 {
-        if lists.contains(&name.as_str()) {
+        if known.bools.contains(&name.as_str()) {
+            let value = value.parse().map_err(|_| Failure::invalid(name.clone(), "is true or false"))?;
+            fields.insert(name, Value::Bool(value));
+        } else if known.lists.contains(&name.as_str()) {
             let list = fields.entry(name).or_insert_with(|| Value::Array(Vec::new()));
             list.as_array_mut().into_iter().for_each(|list| list.push(value.clone().into()));
         } else if fields.insert(name.clone(), value.into()).is_some() {

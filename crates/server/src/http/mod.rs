@@ -54,6 +54,8 @@ pub(crate) fn router(http: Http, gate: Gate) -> Router {
             "/v1/namespaces/{namespace}",
             get(namespaces::show).patch(namespaces::update).delete(namespaces::delete).post(namespaces::restore),
         )
+        .route("/v1/namespaces/{namespace}/blockList:add", post(namespaces::block))
+        .route("/v1/namespaces/{namespace}/blockList:remove", post(namespaces::unblock))
         .route("/v1/namespaces/{namespace}/backfills", get(namespaces::list_backfills).post(namespaces::open_backfill))
         // `{id}:close`: the verb is part of the segment.
         .route("/v1/namespaces/{namespace}/backfills/{id}", post(namespaces::close_backfill))

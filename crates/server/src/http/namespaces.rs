@@ -3,8 +3,9 @@
 use std::{future::ready, sync::Arc};
 
 use anabranch_api::v1::{
-    CloseBackfillRequest, CreateNamespaceRequest, DeleteNamespaceRequest, GetNamespaceRequest, ListBackfillsRequest,
-    OpenBackfillRequest, RestoreNamespaceRequest, UpdateNamespaceRequest,
+    BlockSeriesRequest, CloseBackfillRequest, CreateNamespaceRequest, DeleteNamespaceRequest, GetNamespaceRequest,
+    ListBackfillsRequest, ListNamespacesRequest, OpenBackfillRequest, RestoreNamespaceRequest, UnblockSeriesRequest,
+    UpdateNamespaceRequest,
 };
 use axum::{
     extract::{Request, State},
@@ -13,11 +14,12 @@ use axum::{
 
 use super::{
     Http, errors,
-    message::{InPath, fill, query},
+    message::{InPath, InQuery, fill, posts, query},
 };
 
-pub(super) async fn list(State(http): State<Arc<Http>>) -> Response {
-    http.answer("ListNamespaces", ready(Ok(http.operations.list_namespaces()))).await
+pub(super) async fn list(State(http): State<Arc<Http>>, request: Request) -> Response {
+    let message = query::<ListNamespacesRequest>(request.uri(), &InQuery { bools: &["deleted"], ..InQuery::default() });
+    http.answer("ListNamespaces", ready(message.map(|message| http.operations.list_namespaces(message)))).await
 }
 
 pub(super) async fn create(State(http): State<Arc<Http>>, request: Request) -> Response {
@@ -42,7 +44,7 @@ pub(super) async fn update(State(http): State<Arc<Http>>, InPath(name): InPath<S
 }
 
 pub(super) async fn delete(State(http): State<Arc<Http>>, InPath(name): InPath<String>, request: Request) -> Response {
-    let message = query::<DeleteNamespaceRequest>(request.uri(), &[]);
+    let message = query::<DeleteNamespaceRequest>(request.uri(), &InQuery::default());
     let work = async {
         let mut message = message?;
         fill(&mut message.name, "name", name)?;
@@ -101,4 +103,9 @@ pub(super) async fn close_backfill(
         http.operations.close_backfill(message).await
     };
     http.answer("CloseBackfill", work).await
+}
+
+posts! {
+    block: "BlockSeries" BlockSeriesRequest => block_series;
+    unblock: "UnblockSeries" UnblockSeriesRequest => unblock_series;
 }

@@ -10,11 +10,11 @@ use axum::{
 
 use super::{
     Http,
-    message::{InPath, fill, query},
+    message::{InPath, InQuery, fill, query},
 };
 
 pub(super) async fn overview(State(http): State<Arc<Http>>, request: Request) -> Response {
-    let message = query::<GetOverviewRequest>(request.uri(), &[]);
+    let message = query::<GetOverviewRequest>(request.uri(), &InQuery::default());
     http.answer("GetOverview", ready(message.and_then(|message| http.operations.get_overview(&message)))).await
 }
 
@@ -23,7 +23,7 @@ pub(super) async fn partitions(
     InPath((namespace, series)): InPath<(String, String)>,
     request: Request,
 ) -> Response {
-    let message = query::<GetSeriesPartitionsRequest>(request.uri(), &[]);
+    let message = query::<GetSeriesPartitionsRequest>(request.uri(), &InQuery::default());
     let work = async {
         let mut message = message?;
         fill(&mut message.namespace, "namespace", namespace)?;
@@ -34,6 +34,6 @@ pub(super) async fn partitions(
 }
 
 pub(super) async fn heat_map(State(http): State<Arc<Http>>, request: Request) -> Response {
-    let message = query::<GetHeatMapRequest>(request.uri(), &[]);
+    let message = query::<GetHeatMapRequest>(request.uri(), &InQuery::default());
     http.answer("GetHeatMap", ready(message.and_then(|message| http.operations.get_heat_map(&message)))).await
 }

@@ -13,7 +13,7 @@ use axum::{
 
 use super::{
     Http,
-    message::{InPath, fill, posts, query},
+    message::{InPath, InQuery, fill, posts, query},
 };
 
 pub(super) async fn list(
@@ -21,7 +21,7 @@ pub(super) async fn list(
     InPath(namespace): InPath<String>,
     request: Request,
 ) -> Response {
-    let message = query::<ListSplitsRequest>(request.uri(), &["states"]);
+    let message = query::<ListSplitsRequest>(request.uri(), &InQuery { lists: &["states"], ..InQuery::default() });
     let work = async {
         let mut message = message?;
         fill(&mut message.namespace, "namespace", namespace)?;
@@ -49,7 +49,7 @@ pub(super) async fn differences(
     InPath(namespace): InPath<String>,
     request: Request,
 ) -> Response {
-    let message = query::<ListSplitDifferencesRequest>(request.uri(), &[]);
+    let message = query::<ListSplitDifferencesRequest>(request.uri(), &InQuery::default());
     let work = async {
         let mut message = message?;
         fill(&mut message.namespace, "namespace", namespace)?;

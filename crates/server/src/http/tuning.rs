@@ -13,7 +13,7 @@ use axum::{
 
 use super::{
     Http,
-    message::{InPath, fill, posts, query},
+    message::{InPath, InQuery, fill, posts, query},
 };
 
 pub(super) async fn list_slices(
@@ -21,7 +21,7 @@ pub(super) async fn list_slices(
     InPath(namespace): InPath<String>,
     request: Request,
 ) -> Response {
-    let message = query::<ListSlicesRequest>(request.uri(), &[]);
+    let message = query::<ListSlicesRequest>(request.uri(), &InQuery::default());
     let work = async {
         let mut message = message?;
         fill(&mut message.namespace, "namespace", namespace)?;

@@ -28,7 +28,7 @@ async fn a_namespace_is_made_shown_changed_and_deleted() {
     let over_grpc = fixture.client.get_namespace(named("visits")).await.unwrap();
     let over_http: v1::Namespace = anabranch_api::json::from_slice(shown.to_string().as_bytes()).unwrap();
     assert_eq!(over_grpc, over_http);
-    let all = fixture.client.list_namespaces(v1::ListNamespacesRequest {}).await.unwrap();
+    let all = fixture.client.list_namespaces(v1::ListNamespacesRequest::default()).await.unwrap();
     let names: Vec<&str> = all.namespaces.iter().map(|namespace| namespace.name.as_str()).collect();
     assert_eq!(names, ["plays", "visits"]);
     assert_eq!(fixture.get("/v1/namespaces").await.json()["namespaces"].as_array().unwrap().len(), 2);
@@ -40,6 +40,7 @@ async fn a_namespace_is_made_shown_changed_and_deleted() {
             ..Default::default()
         }),
         clear: vec!["eventBuckets".to_owned()],
+        dry_run: false,
     };
     let changed = fixture.client.update_namespace(change).await.unwrap().config.unwrap();
     assert_eq!(changed.event_buckets, Some(1));
@@ -49,7 +50,17 @@ async fn a_namespace_is_made_shown_changed_and_deleted() {
     let deleted = fixture.send("DELETE", "/v1/namespaces/visits?confirm=visits", "").await;
     assert!(deleted.status == 200 && deleted.json()["dropTime"].is_string(), "{deleted:?}");
     assert_eq!(fixture.get("/v1/namespaces/visits").await.status, 404);
+    let names = |list: serde_json::Value| -> Vec<String> {
+        let list = list["namespaces"].as_array().cloned().unwrap_or_default();
+        list.iter().map(|namespace| namespace["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let restorable = fixture.get("/v1/namespaces?deleted=true").await.json();
+    assert_eq!(restorable["namespaces"][0]["dropTime"], deleted.json()["dropTime"]);
+    assert_eq!(names(restorable), ["visits"]);
+    assert_eq!(names(fixture.get("/v1/namespaces?deleted=false").await.json()), ["plays"]);
+    assert_eq!(fixture.get("/v1/namespaces?deleted=perhaps").await.status, 400);
     assert_eq!(fixture.post("/v1/namespaces/visits:restore", "").await.status, 200);
+    assert_eq!(names(fixture.get("/v1/namespaces?deleted=true").await.json()), [""; 0]);
     let deleted = fixture.send("DELETE", "/v1/namespaces/visits?confirm=visits&grace=0s", "").await;
     assert_eq!(deleted.status, 200, "{deleted:?}");
     let gone = fixture.client.get_namespace(named("visits")).await.unwrap_err();
@@ -85,4 +96,57 @@ async fn a_window_lets_old_events_in_until_it_is_closed() {
     assert_eq!(fixture.client.read(history("profile:1")).await.unwrap().records.len(), 1);
     let unknown = v1::CloseBackfillRequest { namespace: "plays".to_owned(), id: "bf-0".to_owned() };
     assert_eq!(fixture.client.close_backfill(unknown).await.unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+#[tokio::test]
+async fn a_dry_run_says_what_retention_would_do_and_changes_nothing() {
+    let fixture = Fixture::new().await;
+    let then = fixture.ago(400 * 86_400);
+    let time = |time: Timestamp| Some(wkt::Timestamp::from_nanos(time.nanos()));
+    let hour = Duration::from_secs(3600);
+    let interval = v1::TimeInterval { start: time(then), end: time(then.saturating_add(hour)) };
+    let open =
+        v1::OpenBackfillRequest { namespace: "plays".to_owned(), interval: Some(interval), ..Default::default() };
+    let window = fixture.client.open_backfill(open).await.unwrap();
+    fixture.write(vec![event("profile:1", then, "e-1", "x")]).await;
+    fixture.post(&format!("/v1/namespaces/plays/backfills/{}:close", window.id), "").await;
+
+    let shorter = json!({"config": {"deleteAfter": "31536000s"}, "dryRun": true}).to_string();
+    let told = fixture.send("PATCH", "/v1/namespaces/plays", &shorter).await.json();
+    let fates = told["sliceFates"].as_array().unwrap();
+    assert_eq!((fates.len(), &fates[0]["fate"]), (1, &json!("DROPS")), "{told}");
+    assert_eq!(told["config"]["deleteAfter"], "31536000s");
+    assert!(told["config"]["closeAfter"].is_string(), "the server says when it would be closed: {told}");
+    let now = fixture.get("/v1/namespaces/plays").await.json();
+    assert!(now["config"]["deleteAfter"].is_null() && now["sliceFates"].is_null(), "{now}");
+    assert_eq!(fixture.client.read(history("profile:1")).await.unwrap().records.len(), 1);
+    let wrong = json!({"config": {"deleteAfter": "1s"}, "dryRun": true}).to_string();
+    assert_eq!(fixture.send("PATCH", "/v1/namespaces/plays", &wrong).await.status, 400);
+
+    let shorter = json!({"config": {"deleteAfter": "31536000s"}}).to_string();
+    let done = fixture.send("PATCH", "/v1/namespaces/plays", &shorter).await.json();
+    assert_eq!(done["sliceFates"], told["sliceFates"]);
+    assert_eq!(fixture.client.read(history("profile:1")).await.unwrap().records.len(), 0);
+}
+
+#[tokio::test]
+async fn single_series_are_blocked_and_unblocked_over_both_protocols() {
+    let fixture = Fixture::new().await;
+    let body = json!({"series": [{"timeSeriesId": "a", "writes": true, "reads": true}]}).to_string();
+    let first = fixture.post("/v1/namespaces/plays/blockList:add", &body).await.json();
+    let entry = v1::BlockedSeries { time_series_id: "b".to_owned(), writes: true, ..Default::default() };
+    let request = v1::BlockSeriesRequest { namespace: "plays".to_owned(), series: vec![entry] };
+    let list = fixture.client.block_series(request).await.unwrap().block_list;
+    let ids: Vec<&str> = list.iter().map(|blocked| blocked.time_series_id.as_str()).collect();
+    assert_eq!(ids, ["a", "b"]);
+    let again = fixture.post("/v1/namespaces/plays/blockList:add", &body).await.json();
+    assert_eq!(again["blockList"][1]["since"], first["blockList"][0]["since"], "{again}");
+    let neither = json!({"series": [{"timeSeriesId": "c"}]}).to_string();
+    assert_eq!(fixture.post("/v1/namespaces/plays/blockList:add", &neither).await.status, 400);
+    let missing = json!({"timeSeriesIds": ["a", "c"]}).to_string();
+    let refused = fixture.post("/v1/namespaces/plays/blockList:remove", &missing).await;
+    assert_eq!((refused.status, refused.json()["error"]["details"][0]["reason"].as_str()), (404, Some("NOT_BLOCKED")));
+    let request = v1::UnblockSeriesRequest { namespace: "plays".to_owned(), time_series_ids: vec!["a".to_owned()] };
+    let list = fixture.client.unblock_series(request).await.unwrap().block_list;
+    assert_eq!((list.len(), list[0].time_series_id.as_str()), (1, "b"), "what was refused changed nothing");
 }

@@ -164,7 +164,7 @@ async fn tls_is_spoken_to_those_who_trust_the_certificate() {
     let tls = TlsOptions { ca_certificates, server_name: None };
     let options = anabranch_client::ClientOptions { tls: Some(tls.clone()), ..never_again() };
     let client = Client::connect_with(&address, options.clone()).await.unwrap();
-    assert_eq!(client.list_namespaces(v1::ListNamespacesRequest {}).await.unwrap().namespaces, []);
+    assert_eq!(client.list_namespaces(v1::ListNamespacesRequest::default()).await.unwrap().namespaces, []);
 
     let tls = TlsOptions { server_name: Some("elsewhere".to_owned()), ..tls };
     let stranger = anabranch_client::ClientOptions { tls: Some(tls), ..options };

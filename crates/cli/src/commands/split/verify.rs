@@ -89,7 +89,7 @@ async fn meant(client: &Client, args: &VerifyArgs) -> Outcome<Vec<Split>> {
         return if splits.is_empty() { Err(no_split(&which.described())) } else { Ok(splits) };
     }
     let mut splits = Vec::new();
-    for namespace in client.list_namespaces(ListNamespacesRequest {}).await?.namespaces {
+    for namespace in client.list_namespaces(ListNamespacesRequest::default()).await?.namespaces {
         splits.extend(fetch(client, &one(namespace.name), &[], usize::MAX).await?.0);
     }
     Ok(splits)

@@ -1,0 +1,114 @@
+//! What passes on the bus is shown to those who look; a server waits for a store and a broker that are away when it starts.
+
+mod program;
+
+use std::{collections::BTreeSet, time::Duration};
+
+use anabranch_bus::{Bus, Detection, KafkaBus, KafkaOptions, Published};
+use anabranch_runtime::Env;
+use anabranch_testbed::{Cassandra, Kafka};
+use program::{Program, run};
+
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn detection(time_bucket: u32) -> Detection {
+    let text = format!(
+        r#"{{"namespace":"plays","time_slice":"data_20260328","time_series_id":"profileId:123","time_bucket":{time_bucket},"event_bucket":2,"immutable":true,"version":"0"}}"#
+    );
+    Detection::from_json(text.as_bytes()).unwrap()
+}
+
+async fn publish(bus: &KafkaBus, buckets: impl Iterator<Item = u32>) {
+    for bucket in buckets {
+        assert_eq!(bus.publish(detection(bucket)), Published::Accepted);
+    }
+    bus.flush(PATIENCE).await.unwrap();
+}
+
+#[test]
+fn tail_shows_detections_as_they_pass_and_takes_none_away() {
+    let broker = Kafka::start().unwrap();
+    let url = format!("kafka://{}/seen", broker.address());
+    let nothing = run(&["bus", "tail", "--bus", &url]);
+    assert!(!nothing.0 && nothing.2.contains("there is no topic `seen`"), "{nothing:?}");
+
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let mut options = KafkaOptions::new([broker.address().to_string()]);
+    options.topic = "seen".to_owned();
+    options.dead_letter_topic = "seen.dead".to_owned();
+    let bus = runtime.block_on(KafkaBus::connect(options, Env::system())).unwrap();
+    runtime.block_on(publish(&bus, 0..3));
+
+    let (ended, shown, errors) = run(&["bus", "tail", "--bus", &url, "--from-beginning", "--count", "3"]);
+    assert!(ended, "{errors}");
+    let lines: Vec<&str> = shown.lines().collect();
+    assert_eq!(lines.len(), 3, "{shown}");
+    for line in &lines {
+        assert!(line.starts_with("20") && line.contains("Z  plays  data_20260328  "), "{line}");
+        assert!(line.ends_with("  profileId:123  - read  sealed"), "{line}");
+    }
+    let (_, json, _) = run(&["bus", "tail", "--bus", &url, "--from-beginning", "--count", "3", "--output", "json"]);
+    let buckets: BTreeSet<u64> = json
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["time_bucket"].as_u64().unwrap())
+        .collect();
+    assert_eq!(buckets, BTreeSet::from([0, 1, 2]), "{json}");
+
+    // Without --from-beginning only what comes next is shown.
+    let mut tail = Program::start(&["bus", "tail", "--bus", &url, "--count", "1", "--output", "json"]);
+    let mut next = 100;
+    while tail.is_running() {
+        runtime.block_on(publish(&bus, next..next + 1));
+        next += 1;
+        assert!(next < 2000, "never shown: {}", tail.log());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let shown: serde_json::Value = serde_json::from_str(tail.log().trim()).unwrap();
+    assert!(shown["time_bucket"].as_u64().unwrap() >= 100, "{shown}");
+
+    // A worker still gets all of them.
+    let mut missing: BTreeSet<u32> = (0..3).chain(100..next).collect();
+    runtime.block_on(async {
+        while !missing.is_empty() {
+            let received = Env::system().timeout(PATIENCE, bus.receive()).await;
+            let delivery = received.unwrap_or_else(|_| panic!("{missing:?} never came")).unwrap();
+            missing.remove(&delivery.detection.time_bucket);
+            bus.acknowledge(&delivery).await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_server_waits_for_its_store_and_its_broker_and_goes_on_when_they_come() {
+    let mut ring = Cassandra::start(1).unwrap();
+    let mut kafka = Kafka::start().unwrap();
+    let (store, bus) = (format!("cassandra://{}", ring.addresses()[0]), format!("kafka://{}", kafka.address()));
+    ring.node(1).process().kill().unwrap();
+    kafka.process().kill().unwrap();
+
+    let mut server = Program::serve(&["--store", &store, "--bus", &bus], "[cassandra]\nreplication = \"1\"\n");
+    let is_waiting_for = |server: &mut Program, what: &str| {
+        server.wait_until(PATIENCE, |server| server.http("/readyz").is_some_and(|(_, told)| told.contains(what)));
+        let (status, told) = server.http("/readyz").unwrap();
+        assert_eq!(status, 503, "{told}");
+        assert!(told.contains("this server is starting, and waits: "), "{told}");
+        assert_eq!(server.http("/healthz").unwrap(), (200, "ok\n".to_owned()));
+        let (status, told) = server.http("/v1/namespaces").unwrap();
+        assert!(status == 503 && told.contains("UNAVAILABLE") && told.contains("and waits: "), "{told}");
+        let (done, _, errors) = server.run(&["namespace", "list"]);
+        assert!(!done && errors.contains("and waits: "), "{errors}");
+        assert!(server.log().contains("it is tried again until it answers"), "{}", server.log());
+    };
+    is_waiting_for(&mut server, &ring.addresses()[0].to_string());
+    ring.node(1).restart().unwrap();
+    is_waiting_for(&mut server, &bus);
+    kafka.restart().unwrap();
+
+    server.wait_until(PATIENCE, |server| server.http("/readyz").is_some_and(|(status, _)| status == 200));
+    let created = server.run(&["namespace", "create", "plays"]);
+    assert!(created.0, "{created:?}");
+    let written = server.run(&["write", "plays", "--series", "a", "--item", "k=v"]);
+    assert!(written.0, "{written:?}");
+    let read = server.run(&["read", "plays", "a"]);
+    assert!(read.0 && read.1.contains("k=v"), "{read:?}");
+}

@@ -1,0 +1,96 @@
+//! The program as a process, and commands that are run to their end.
+
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    net::{Ipv4Addr, SocketAddr, TcpStream},
+    path::PathBuf,
+    process::Command,
+    time::Duration,
+};
+
+use anabranch_testbed::{cache, ports, process::ServerProcess, watchdog::Watchdog};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_anabranch");
+
+/// A program that runs until it ends or is dropped.
+pub(crate) struct Program {
+    directory: PathBuf,
+    process: ServerProcess,
+    grpc: SocketAddr,
+    http: SocketAddr,
+    _watchdog: Watchdog,
+}
+
+impl Program {
+    pub(crate) fn start(arguments: &[&str]) -> Program {
+        Program::start_in("tail", |_, _| arguments.iter().map(|&argument| argument.to_owned()).collect())
+    }
+
+    /// A server on free ports, with this configuration.
+    pub(crate) fn serve(arguments: &[&str], config: &str) -> Program {
+        Program::start_in("serve", |directory, [grpc, http]| {
+            fs::write(directory.join("anabranch.toml"), config).unwrap();
+            let addresses = ["--grpc".to_owned(), grpc.to_string(), "--http".to_owned(), http.to_string()];
+            let given = arguments.iter().map(|&argument| argument.to_owned());
+            std::iter::once("serve".to_owned()).chain(addresses).chain(given).collect()
+        })
+    }
+
+    fn start_in(kind: &str, arguments: impl FnOnce(&PathBuf, [SocketAddr; 2]) -> Vec<String>) -> Program {
+        let directory = cache::fresh_directory(kind).unwrap();
+        let watchdog = Watchdog::over(&directory).unwrap();
+        let ports: [u16; 2] = ports::free(&[Ipv4Addr::LOCALHOST]).unwrap();
+        let [grpc, http] = ports.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+        let arguments = arguments(&directory, [grpc, http]);
+        let process = ServerProcess::start("anabranch", &directory, Command::new(PROGRAM).args(arguments)).unwrap();
+        Program { directory, process, grpc, http, _watchdog: watchdog }
+    }
+
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.process.is_running()
+    }
+
+    /// All that it printed, on both of its outputs.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(ServerProcess::log_path(&self.directory)).unwrap_or_default()
+    }
+
+    pub(crate) fn wait_until(&mut self, patience: Duration, ready: impl Fn(&Program) -> bool) {
+        let begun = std::time::Instant::now();
+        while !ready(self) {
+            assert!(self.process.is_running() && begun.elapsed() < patience, "{}", self.log());
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    /// Asks over HTTP: the status and the body; nothing when nobody answers.
+    pub(crate) fn http(&self, path: &str) -> Option<(u16, String)> {
+        let mut stream = TcpStream::connect(self.http).ok()?;
+        stream.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
+        stream.write_all(format!("GET {path} HTTP/1.0\r\nhost: localhost\r\n\r\n").as_bytes()).ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        let (head, body) = answer.split_once("\r\n\r\n")?;
+        Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
+    }
+
+    /// Runs a command against this server.
+    pub(crate) fn run(&self, arguments: &[&str]) -> (bool, String, String) {
+        let server = format!("http://{}", self.grpc);
+        run(&[arguments, &["--server", &server]].concat())
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+    }
+}
+
+/// Runs a command to its end: whether it succeeded, and both of its outputs.
+pub(crate) fn run(arguments: &[&str]) -> (bool, String, String) {
+    let output = Command::new(PROGRAM).args(arguments).current_dir(std::env::temp_dir()).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.success(), text(&output.stdout), text(&output.stderr))
+}
