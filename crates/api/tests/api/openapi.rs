@@ -117,7 +117,7 @@ fn the_routes_are_these() {
     /metrics get: Metrics, in Prometheus's text format
     /readyz get: Whether the server is ready for requests
     /v1/heatmap get: Shows where the ids of a namespace were read and written in the last half hour
-    /v1/namespaces get: Shows all namespaces
+    /v1/namespaces get: Shows all namespaces, or those that were deleted and can still be restored
     /v1/namespaces post: Makes a namespace
     /v1/namespaces/{namespace} delete: Deletes a namespace
     /v1/namespaces/{namespace} get: Shows one namespace, with its slices and backfills
@@ -125,6 +125,8 @@ fn the_routes_are_these() {
     /v1/namespaces/{namespace}/backfills get: Shows the windows of a namespace
     /v1/namespaces/{namespace}/backfills post: Opens a window of time in which events older than `accept_limit` are accepted
     /v1/namespaces/{namespace}/backfills/{id}:close post: Ends a window before it expires
+    /v1/namespaces/{namespace}/blockList:add post: Puts series on the block list, and leaves alone what others put there
+    /v1/namespaces/{namespace}/blockList:remove post: Takes series off the block list
     /v1/namespaces/{namespace}/events:read post: Reads one page of one history
     /v1/namespaces/{namespace}/events:search post: Looks through the histories of named series, one after the other, for records that fulfil a query
     /v1/namespaces/{namespace}/events:stream post: Reads a history page after page, as one stream

@@ -69,7 +69,7 @@ impl Config {
     fn check_store(&self, check: &mut Rules) {
         let store = &self.store;
         check.size("store.cache", store.cache.0, MIB, u64::MAX);
-        check.size("store.memtable", store.memtable.0, 64 * 1024, u64::from(u32::MAX));
+        check.size("store.memtable", store.memtable.0, 64 * 1024, 4095 * MIB);
         check.size("store.memtable_total", store.memtable_total.0, store.memtable.0, u64::MAX);
         check.size("store.journal", store.journal.0, 64 * MIB, u64::MAX);
         check.range("store.workers", store.workers, 1, 256);

@@ -211,7 +211,7 @@ section! {
         /// How long stopping waits for the queue to be written.
         #[serde(with = "compact::required")]
         drain_timeout: Duration = defaults::engine().drain_timeout,
-        /// How often changes made by other servers are looked for, where a store is shared.
+        /// Within this time a server knows what others changed, where a store is shared; it looks twice as often.
         #[serde(with = "compact::required")]
         refresh_interval: Duration = defaults::engine().refresh_interval,
         /// How far the clocks of servers that share a store may differ.
