@@ -179,6 +179,7 @@ impl Engine {
             lifecycle,
             metrics,
         });
+        engine.heartbeat.begin(engine.options.meta_timeout).await;
         engine.start_tasks();
         Ok(engine)
     }
@@ -222,7 +223,15 @@ impl Engine {
 
     async fn run_lifecycle(&self) {
         while !self.is_stopping() {
+            let mut wait = self.options.lifecycle_interval;
             for name in self.registry.snapshot().keys() {
+                // Whoever can't rely on its clock would close and drop slices too early (W1). A step looks at the clock once, at its
+                // beginning.
+                if let Err(error) = self.heartbeat.check_clock() {
+                    self.task_failed("lifecycle", &error);
+                    wait = self.registry.refresh_interval();
+                    break;
+                }
                 if let Err(error) = self.lifecycle.step(name).await {
                     self.task_failed("lifecycle", &error);
                     tracing::warn!(namespace = %name, %error, "the lifecycle of slices will be tried again");
@@ -230,7 +239,7 @@ impl Engine {
             }
             self.tasks.ended("lifecycle", "looked after the slices of all namespaces", self.env.now());
             let wake = self.wake_lifecycle.notified();
-            let _ = self.env.timeout(self.options.lifecycle_interval, wake).await;
+            let _ = self.env.timeout(wait, wake).await;
         }
     }
 
@@ -259,12 +268,18 @@ impl Engine {
     async fn run_heartbeat(&self) {
         while !self.is_stopping() {
             let beat = self.env.timeout(self.options.meta_timeout, self.heartbeat.beat()).await;
+            let mut wait = self.heartbeat.pause();
             match beat {
                 Ok(Ok(())) => self.tasks.ended("heartbeat", "compared clocks with the other servers", self.env.now()),
-                Ok(Err(error)) => self.task_failed("heartbeat", &error),
-                Err(_) => self.task_failed("heartbeat", &"it took too long"),
+                failed => {
+                    wait /= 4; // whoever is silent for two refreshes stops
+                    match failed {
+                        Ok(Err(error)) => self.task_failed("heartbeat", &error),
+                        _ => self.task_failed("heartbeat", &"it took too long"),
+                    }
+                }
             }
-            self.env.sleep(self.registry.refresh_interval()).await;
+            self.env.sleep(wait).await;
         }
     }
 

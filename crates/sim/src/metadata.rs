@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use anabranch_engine::NamespaceRecord;
 use anabranch_split::WideRow;
 use anabranch_store::{CasOutcome, MemoryStore, MetaKey, Store, StoreError, Version};
 use bytes::Bytes;
@@ -41,6 +42,13 @@ impl AsyncChange<CasOutcome> for CompareAndSet {
         if let Some(after) = &after {
             let before = split_record(there.as_ref().map(|document| &document.value));
             self.witness.changes(&store, before.as_ref(), after, self.life).await;
+        }
+        if self.key.scope == "namespaces" && expected == version {
+            let record = |value: Option<&Bytes>| serde_json::from_slice::<NamespaceRecord>(value?).ok();
+            let before = record(there.as_ref().map(|document| &document.value));
+            if let (Some(before), Some(after)) = (before, record(self.value.as_ref())) {
+                self.witness.seals(&self.key.name, &before, &after);
+            }
         }
         let outcome = store.compare_and_set(&self.key, expected, self.value).await?;
         if let (CasOutcome::Applied(_), Some(after)) = (&outcome, &after) {

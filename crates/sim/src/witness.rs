@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use anabranch_engine::NamespaceRecord;
 use anabranch_model::{Interval, NamespaceName, PartitionKey, TableName, Timestamp};
 use anabranch_runtime::Env;
 use anabranch_split::{
@@ -133,6 +134,18 @@ impl Witness {
         self.note(before, after, life);
         if let Err(violation) = self.judge(store, before, after, life).await {
             self.report(after, &violation);
+        }
+    }
+
+    /// A change of a namespace's record is made now. S3: nobody seals what a server with a good clock may still be writing to.
+    pub(crate) fn seals(&self, name: &str, before: &NamespaceRecord, after: &NamespaceRecord) {
+        let latest = self.env.now().saturating_add(MAX_CLOCK_SKEW);
+        let bound = before.sealable_until(latest);
+        if after.sealed_until > before.sealed_until && after.sealed_until > bound {
+            let what = format!("{name} is sealed until {}, though only {bound} may be", after.sealed_until);
+            self.trace.log("witness", format_args!("VIOLATION of S3: {what}"));
+            self.inside().violation.get_or_insert(Violation::new("S3", what));
+            self.failed.notify_one();
         }
     }
 

@@ -10,6 +10,7 @@ use scylla::response::{PagingState, query_result::QueryResult};
 
 use crate::{
     error::corrupt,
+    scan::Sight,
     statements::{KnownTable, Shape},
     store::Inside,
 };
@@ -51,7 +52,7 @@ impl Inside {
             let wanted = (count - keys.len()).min(KEYS);
             let values = (token_of(from),);
             let answer =
-                self.read_answer(table, Shape::Partitions, &values, wanted, state, self.sample_deadline()).await;
+                self.read_answer(table, Shape::Partitions, &values, wanted, state, self.sample_deadline(), Sight::Usual).await;
             let (answer, next) = match answer {
                 Ok(answer) => answer,
                 Err(failure) => return Err(self.explain_read(name, table, failure).await),

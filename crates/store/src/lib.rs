@@ -8,6 +8,7 @@
 //! | [`memory`] | [`MemoryStore`]: the contract in memory; a crash loses what wasn't synced |
 //! | [`piece`] | [`PieceReader`]: reads a piece, packed or not, and notices what is missing |
 //! | [`reader`] | [`PartitionReader`]: the one way to read a partition, page after page |
+//! | [`thorough`] | [`Thorough`]: a store whose every scan sees what any replica holds |
 //! | `suite` | the contract as tests that every back end passes unchanged (feature `suite`) |
 
 pub mod block;
@@ -18,6 +19,7 @@ pub mod piece;
 pub mod reader;
 #[cfg(any(test, feature = "suite"))]
 pub mod suite;
+pub mod thorough;
 
 pub use block::{Block, BlockBuilder, BlockError, BlockHeader, Codec, PackError, Packer};
 pub use contract::{
@@ -28,3 +30,4 @@ pub use error::{ErrorKind, StoreError};
 pub use memory::MemoryStore;
 pub use piece::{Density, PieceBounds, PieceReader};
 pub use reader::{PartitionReader, ReadLimits};
+pub use thorough::Thorough;

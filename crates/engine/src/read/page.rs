@@ -389,9 +389,9 @@ impl<'a> Filling<'a> {
         }
         let examined: u64 = open.originals.iter().map(|original| original.examined).sum();
         self.group_bytes = self.carried + examined / open.originals.len().max(1) as u64;
-        for reader in &open.readers {
+        for (reader, event_bucket) in open.readers.iter().zip(&group.event_buckets) {
             if let Some(error) = reader.fallback() {
-                self.engine.note_fallback(&group.table, error);
+                self.engine.note_fallback(&plan.namespace, group, *event_bucket, &plan.series, error);
             }
             self.page.bytes_read += reader.bytes_read();
             self.seen.occupied += u64::from(reader.bytes_read() > 0);

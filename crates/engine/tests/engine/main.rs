@@ -8,6 +8,7 @@ mod namespaces;
 mod reads;
 mod retention;
 mod slow;
+mod split_care;
 mod splits;
 mod tuning;
 mod writes;

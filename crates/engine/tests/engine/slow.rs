@@ -26,16 +26,21 @@ use bytes::Bytes;
 use crate::fixture::{START, World, event, history, run};
 
 /// The in-memory store behind a slow wire.
-struct Slow {
+pub(crate) struct Slow {
     inner: Arc<MemoryStore>,
     env: Env,
-    scan_millis: AtomicU64,
+    pub(crate) scan_millis: AtomicU64,
     write_millis: AtomicU64,
     /// For this long nothing runs after a write: the machine sleeps.
     suspend_millis: AtomicU64,
 }
 
 impl Slow {
+    pub(crate) fn new(inner: Arc<MemoryStore>, env: Env) -> Arc<Self> {
+        let zero = AtomicU64::default;
+        Arc::new(Slow { inner, env, scan_millis: zero(), write_millis: zero(), suspend_millis: zero() })
+    }
+
     async fn wait(&self, millis: &AtomicU64) {
         self.env.sleep(Duration::from_millis(millis.load(Ordering::Relaxed))).await;
     }
@@ -116,14 +121,7 @@ impl Store for Slow {
 fn run_slow<F: Future<Output = ()>>(test: impl FnOnce(World, Arc<Slow>) -> F) {
     run_simulated(7, Timestamp::from_seconds(START), |env| async move {
         let inner = Arc::new(MemoryStore::new(env.clone()));
-        let zero = AtomicU64::default;
-        let slow = Arc::new(Slow {
-            inner: inner.clone(),
-            env: env.clone(),
-            scan_millis: zero(),
-            write_millis: zero(),
-            suspend_millis: zero(),
-        });
+        let slow = Slow::new(inner.clone(), env.clone());
         let engine = Engine::start(slow.clone(), env.node(0), EngineOptions::default()).await.unwrap();
         let slo = Slo { target: Duration::from_millis(100), max: Duration::from_secs(1) };
         let mut config = NamespaceConfig { read_slo: slo, write_slo: slo, ..NamespaceConfig::default() };
@@ -244,4 +242,54 @@ fn a_server_whose_clock_is_off_stops_taking_writes() {
             assert_eq!(found, stopped, "{skews:?}");
         });
     }
+}
+
+/// S3: a clock that is set while its server runs isn't relied on from that moment on, until it was compared with the others'.
+#[test]
+fn a_clock_that_was_set_is_not_relied_on_before_it_was_compared() {
+    run(|world| async move {
+        world.engine.shutdown().await.unwrap();
+        let envs = [world.env.node(0), world.env.node(0), world.env.node(0)];
+        let mut engines = Vec::new();
+        for env in &envs {
+            let store: Arc<dyn Store> = world.store.clone();
+            engines.push(Engine::start(store, env.clone(), EngineOptions::default()).await.unwrap());
+        }
+        world.env.sleep(Duration::from_secs(20)).await;
+        let ready = || engines.iter().map(|engine| engine.check_ready().is_ok()).collect::<Vec<bool>>();
+        assert_eq!(ready(), [true, true, true]);
+        for nanos in [700_000_000, -700_000_000, 3600 * 1_000_000_000] {
+            envs[1].set_skew(nanos);
+            assert_eq!(ready(), [true, false, true], "at once");
+            world.env.sleep(Duration::from_secs(20)).await;
+            assert_eq!(ready(), [true, false, true], "it differs by {nanos} ns");
+            envs[1].set_skew(0);
+            assert_eq!(ready(), [true, false, true], "it was set again");
+            world.env.sleep(Duration::from_secs(20)).await;
+            assert_eq!(ready(), [true, true, true], "it agrees");
+        }
+    });
+}
+
+/// W1: slices live by clocks that agree. One that is wrong neither closes nor drops any, not even right after its server's start.
+#[test]
+fn a_server_whose_clock_is_wrong_closes_no_slice() {
+    run(|world| async move {
+        let hour = Duration::from_secs(3600);
+        let (accept_limit, close_after, delete_after) = (hour, Some(24 * hour), Some(48 * hour));
+        world.namespace(NamespaceConfig { accept_limit, close_after, delete_after, ..NamespaceConfig::default() }).await;
+        let now = world.now();
+        world.write(vec![event("s", now, "e", &[("k", "v")])]).await.unwrap();
+        let year = 365 * 86_400 * 1_000_000_000;
+        let env = world.env.node(0);
+        let store: Arc<dyn Store> = world.store.clone();
+        let (other, third) = (world.env.node(0), store.clone());
+        let _third = Engine::start(third, other, EngineOptions::default()).await.unwrap();
+        env.set_skew(year);
+        let wrong = Engine::start(store, env, EngineOptions::default()).await.unwrap();
+        world.env.sleep(Duration::from_secs(600)).await;
+        assert!(wrong.check_ready().is_err());
+        assert_eq!(world.engine.namespace("plays").unwrap().closed_until, Timestamp::EARLIEST);
+        assert_eq!(world.scan(history("s")).await.0.len(), 1);
+    });
 }
