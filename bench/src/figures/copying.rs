@@ -102,7 +102,8 @@ impl Client {
         let request = v1::ListSplitsRequest { namespace, ..v1::ListSplitsRequest::default() };
         let answer = self.connection.call(wire::LIST_SPLITS, wire::encoded(&request)).await?;
         let splits = v1::ListSplitsResponse::decode(answer.message()?)?.splits;
-        let failed = splits.iter().find(|split| matches!(split.state(), State::Failed | State::Parked | State::NotWide));
+        let failed =
+            splits.iter().find(|split| matches!(split.state(), State::Failed | State::Parked | State::NotWide));
         ensure!(failed.is_none(), "a split failed: {failed:?}");
         Ok(splits.iter().filter(|split| !split.segments.is_empty()).count() as u64 >= SPLITS)
     }

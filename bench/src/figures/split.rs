@@ -182,7 +182,7 @@ async fn splitting(directory: &Path, whole: &Whole<'_>) -> Result<Cost> {
         tokio::time::sleep(LOOK_EVERY).await;
     };
     let took = began.elapsed();
-    ensure!(rows.len() == requested.len(), "not all of it was split");
+    ensure!(rows.len() == requested.rows.len(), "not all of it was split");
     let segments = || rows.iter().flat_map(|row| &row.served);
     let before = segments().map(|segment| segment.pre_split_data.bytes).sum();
     let after = segments().map(|segment| segment.post_split_data.bytes).sum();

@@ -185,6 +185,7 @@ impl Engine {
             lifecycle,
             metrics,
         });
+        engine.heartbeat.begin(engine.options.meta_timeout).await;
         engine.start_tasks();
         Ok(engine)
     }
@@ -230,7 +231,16 @@ impl Engine {
         while !self.is_stopping() {
             self.tasks.begins("lifecycle");
             let mut failed = false;
+            let mut wait = self.options.lifecycle_interval;
             for name in self.registry.snapshot().keys() {
+                // Whoever can't rely on its clock would close and drop slices too early (W1). A step looks at the clock once, at its
+                // beginning.
+                if let Err(error) = self.heartbeat.check_clock() {
+                    failed = true;
+                    self.task_failed("lifecycle", &error);
+                    wait = self.registry.refresh_interval();
+                    break;
+                }
                 if let Err(error) = self.lifecycle.step(name).await {
                     failed = true;
                     self.task_failed("lifecycle", &error);
@@ -240,10 +250,9 @@ impl Engine {
             if !failed {
                 self.tasks.ended("lifecycle", "looked after the slices of all namespaces", self.env.now());
             }
-            let interval = self.options.lifecycle_interval;
-            self.task_waits("lifecycle", "its interval, or a change of settings", interval);
+            self.task_waits("lifecycle", "its interval, or a change of settings", wait);
             let wake = self.wake_lifecycle.notified();
-            let _ = self.env.timeout(interval, wake).await;
+            let _ = self.env.timeout(wait, wake).await;
         }
     }
 
@@ -273,12 +282,18 @@ impl Engine {
     async fn run_heartbeat(&self) {
         while !self.is_stopping() {
             let beat = self.env.timeout(self.options.meta_timeout, self.heartbeat.beat()).await;
+            let mut wait = self.heartbeat.pause();
             match beat {
                 Ok(Ok(())) => self.tasks.ended("heartbeat", "compared clocks with the other servers", self.env.now()),
-                Ok(Err(error)) => self.task_failed("heartbeat", &error),
-                Err(_) => self.task_failed("heartbeat", &"it took too long"),
+                failed => {
+                    wait /= 4; // whoever is silent for two refreshes stops
+                    match failed {
+                        Ok(Err(error)) => self.task_failed("heartbeat", &error),
+                        _ => self.task_failed("heartbeat", &"it took too long"),
+                    }
+                }
             }
-            self.pause("heartbeat", INTERVAL, self.registry.refresh_interval()).await;
+            self.pause("heartbeat", INTERVAL, wait).await;
         }
     }
 

@@ -1,18 +1,23 @@
 //! Servers on a shared store tell each other the time. One whose clock differs from most others by more than `max_clock_skew` takes
-//! no writes, plans nothing and uses no splits: what it holds for sealed may not be.
+//! no writes, plans nothing, closes no slice and uses no splits: what it holds for sealed may not be.
 //!
-//! A heartbeat was written between the two looks of which the first did not see it and the second did. So its time must lie
-//! between theirs, give or take the allowed difference; nobody has to know how long a call took.
+//! A heartbeat says what its server's clock shows, and which heartbeats of others it has heard. Whoever reads one knows that it was
+//! made before now, and after the heartbeat of its own that is heard in it: between these two times the other's clock must have
+//! shown what it says. However long calls take, that is true; the less they take, the closer the bounds.
+//!
+//! Nobody relies on a clock that hasn't been compared, neither after a start nor after it was set. While it is compared heartbeats come
+//! quickly, and it takes so long that whoever relies on its own clock has told it in between: a server that can't tell the others the
+//! time for so long stops, too.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use anabranch_model::Timestamp;
 use anabranch_runtime::Env;
-use anabranch_store::{MetaKey, Store, StoreError, Version};
+use anabranch_store::{CasOutcome, MetaKey, Store, StoreError, Version, Versioned};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
@@ -24,20 +29,98 @@ const FORGET_AFTER: u32 = 10;
 /// What is left of servers that are gone is removed after this.
 const REMOVE_AFTER: Duration = Duration::from_secs(3600);
 const MOST_SERVERS: usize = 1000;
+/// A clock was set when it moved against the monotonic one by more than this share of `max_clock_skew`.
+const SET_SHARE: u128 = 10;
+/// While a clock is compared heartbeats come so many times as often.
+const HASTE: u32 = 10;
+/// Heartbeats of which the bounds count: old ones don't, since clocks drift.
+const KEPT_BOUNDS: usize = 16;
+/// Own heartbeats that may still be heard of.
+const KEPT_BEATS: usize = 64;
 
+/// What one server tells the others.
 #[derive(Serialize, Deserialize)]
 struct Beat {
+    /// What its clock shows.
     at: Timestamp,
+    /// The latest heartbeat that it has heard of each other server.
+    heard: BTreeMap<String, Timestamp>,
+}
+
+/// By how many nanoseconds another clock is ahead of this one: at least, and at most.
+#[derive(Clone, Copy)]
+struct Bounds {
+    least: i64,
+    most: i64,
 }
 
 /// What is known of another server.
-#[derive(Clone, Copy)]
 struct Peer {
     version: Version,
+    at: Timestamp,
     /// When it was last heard of, by the monotonic clock.
     heard: Duration,
-    /// Whether its last heartbeat agreed with this server's clock; `None` before there were two.
-    agrees: Option<bool>,
+    /// When a heartbeat was seen that wasn't there at the look before: before that, it may be gone.
+    beaten: Option<Duration>,
+    bounds: VecDeque<Bounds>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Opinion {
+    Agrees,
+    Differs,
+    /// Perhaps one, perhaps the other.
+    Open,
+}
+
+impl Peer {
+    fn add(&mut self, new: Bounds) {
+        let known = self.known();
+        if new.least > known.most || new.most < known.least {
+            self.bounds.clear(); // its clock was set
+        }
+        self.bounds.push_back(new);
+        if self.bounds.len() > KEPT_BOUNDS {
+            self.bounds.pop_front();
+        }
+    }
+
+    fn known(&self) -> Bounds {
+        let least = self.bounds.iter().map(|bounds| bounds.least).max();
+        let most = self.bounds.iter().map(|bounds| bounds.most).min();
+        Bounds { least: least.unwrap_or(i64::MIN), most: most.unwrap_or(i64::MAX) }
+    }
+
+    fn opinion(&self, max_clock_skew: Duration) -> Opinion {
+        let allowed = i64::try_from(max_clock_skew.as_nanos()).unwrap_or(i64::MAX);
+        let Bounds { least, most } = self.known();
+        if least > allowed || most < -allowed {
+            Opinion::Differs
+        } else if -allowed <= least && most <= allowed {
+            Opinion::Agrees
+        } else {
+            Opinion::Open
+        }
+    }
+}
+
+/// One moment by both clocks.
+#[derive(Clone, Copy)]
+struct Moment {
+    wall: Timestamp,
+    monotonic: Duration,
+}
+
+impl Moment {
+    fn now(env: &Env) -> Self {
+        Moment { wall: env.now(), monotonic: env.monotonic() }
+    }
+
+    /// By how much the wall clock went faster than the monotonic one since an earlier moment.
+    fn gained_nanos(&self, since: &Moment) -> i128 {
+        let wall = i128::from(self.wall.nanos()) - i128::from(since.wall.nanos());
+        wall - (self.monotonic.as_nanos() as i128 - since.monotonic.as_nanos() as i128)
+    }
 }
 
 /// The heartbeats of one server.
@@ -53,8 +136,14 @@ pub(crate) struct Heartbeat {
 #[derive(Default)]
 struct State {
     own: Option<Version>,
-    /// When the others were last looked at, by this server's wall clock.
-    looked: Option<Timestamp>,
+    /// What was told lately, by a clock that wasn't set since.
+    beats: VecDeque<Timestamp>,
+    /// When the others were last told the time, by the monotonic clock.
+    told: Option<Duration>,
+    /// When the others were last looked at.
+    looked: Option<Moment>,
+    /// Since when the clock is being compared, by the monotonic one; `None` once it was.
+    comparing: Option<Duration>,
     peers: BTreeMap<String, Peer>,
     off: Option<String>,
 }
@@ -74,79 +163,184 @@ impl Heartbeat {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Refuses when this server's clock is believed to be wrong.
+    /// Refuses unless this server's clock is known to agree with those of the others.
     pub(crate) fn check_clock(&self) -> Result<(), EngineError> {
-        match &self.state().off {
-            Some(reason) => Err(EngineError::NotServing { reason: reason.clone() }),
-            None => Ok(()),
+        if self.refresh_interval.is_zero() {
+            return Ok(()); // nobody else is there
+        }
+        let now = Moment::now(&self.env);
+        let state = self.state();
+        let refuse = |reason: String| Err(EngineError::NotServing { reason });
+        if let Some(reason) = &state.off {
+            return refuse(reason.clone());
+        }
+        let Some((told, looked)) = state.told.zip(state.looked).filter(|_| state.comparing.is_none()) else {
+            return refuse("this server's clock is still being compared with those of the others".to_owned());
+        };
+        let silent = now.monotonic.saturating_sub(told);
+        if silent > self.patience() {
+            return refuse(format!("this server could not tell the others the time for {silent:?}"));
+        }
+        if self.was_set(&looked, &now) {
+            return refuse("this server's clock was set, and has to be compared with those of the others".to_owned());
+        }
+        Ok(())
+    }
+
+    /// How long a server may be silent and still rely on its clock.
+    fn patience(&self) -> Duration {
+        self.refresh_interval * 2
+    }
+
+    /// Whether the wall clock was set between two moments.
+    fn was_set(&self, earlier: &Moment, later: &Moment) -> bool {
+        later.gained_nanos(earlier).unsigned_abs() > self.max_clock_skew.as_nanos() / SET_SHARE
+    }
+
+    /// How long to wait until the next heartbeat. Chance sees to it that two servers don't beat in step: bounds that are always the
+    /// same come no closer.
+    pub(crate) fn pause(&self) -> Duration {
+        let jitter = self.env.random_below(1 + self.refresh_interval.as_nanos() as u64 / 4);
+        let usual = self.refresh_interval.saturating_sub(Duration::from_nanos(jitter));
+        if self.state().comparing.is_some() { usual / HASTE } else { usual }
+    }
+
+    /// Compares clocks for the first time; over at once where no other server was heard of. What fails is left to later heartbeats.
+    pub(crate) async fn begin(&self, timeout: Duration) {
+        if self.refresh_interval.is_zero() {
+            return;
+        }
+        let end = self.env.monotonic() + self.patience() * 2;
+        while self.env.monotonic() < end {
+            let beat = self.env.timeout(timeout, self.beat()).await;
+            if matches!(beat, Ok(Ok(()))) && self.state().comparing.is_none() {
+                return;
+            }
+            self.env.sleep(self.pause()).await;
         }
     }
 
-    /// Tells the others the time, and hears theirs.
+    /// Hears the others' time, and tells them this server's.
     pub(crate) async fn beat(&self) -> Result<(), StoreError> {
-        let key = MetaKey::new(SCOPE, self.id.clone());
-        let own = self.state().own;
-        let beat = Beat { at: self.env.now() };
-        let value = Bytes::from(serde_json::to_vec(&beat).expect("a time is plain data"));
-        let told = self.store.compare_and_set(&key, own, Some(value)).await;
-        match told {
-            Ok(anabranch_store::CasOutcome::Applied(version)) => self.state().own = Some(version),
-            // Perhaps our own, which came late.
-            Ok(anabranch_store::CasOutcome::Conflict(found)) => {
-                self.state().own = found.map(|document| document.version);
-            }
-            Err(error) => {
-                self.state().own = self.store.load(&key).await?.map(|document| document.version);
-                return Err(error);
-            }
-        }
+        let look = Moment::now(&self.env);
         let heard = self.store.list(SCOPE, None, MOST_SERVERS).await?;
-        let old = self.hear(heard);
+        let old = self.hear(look, heard);
+        self.tell().await?;
         for (name, version) in old {
             self.store.compare_and_set(&MetaKey::new(SCOPE, name), Some(version), None).await?;
         }
         Ok(())
     }
 
-    /// Compares what was heard with this server's clock. Answers what is left of servers that are gone.
-    fn hear(&self, heard: Vec<(String, anabranch_store::Versioned)>) -> Vec<(String, Version)> {
-        let (now, monotonic) = (self.env.now(), self.env.monotonic());
+    async fn tell(&self) -> Result<(), StoreError> {
+        let key = MetaKey::new(SCOPE, self.id.clone());
+        let begun = self.env.monotonic();
+        let (own, value) = {
+            let mut state = self.state();
+            let at = self.env.now();
+            state.beats.push_back(at);
+            if state.beats.len() > KEPT_BEATS {
+                state.beats.pop_front();
+            }
+            let heard = self.fresh(&state).map(|(name, peer)| (name.clone(), peer.at)).collect();
+            let value = serde_json::to_vec(&Beat { at, heard }).expect("times are plain data");
+            (state.own, Bytes::from(value))
+        };
+        match self.store.compare_and_set(&key, own, Some(value)).await {
+            Ok(CasOutcome::Applied(version)) => {
+                let mut state = self.state();
+                state.own = Some(version);
+                // Whoever was silent for long is new to the others.
+                if state.told.replace(begun).is_some_and(|told| begun.saturating_sub(told) > self.patience()) {
+                    state.looked = None;
+                }
+                Ok(())
+            }
+            // Perhaps our own, which came late.
+            Ok(CasOutcome::Conflict(found)) => {
+                self.state().own = found.map(|document| document.version);
+                Err(StoreError::Unknown { reason: "an earlier heartbeat came late".to_owned() })
+            }
+            Err(error) => {
+                self.state().own = self.store.load(&key).await?.map(|document| document.version);
+                Err(error)
+            }
+        }
+    }
+
+    /// Servers that were heard of lately.
+    fn fresh<'a>(&self, state: &'a State) -> impl Iterator<Item = (&'a String, &'a Peer)> {
+        let (now, forget) = (self.env.monotonic(), self.refresh_interval * FORGET_AFTER);
+        state.peers.iter().filter(move |(_, peer)| now.saturating_sub(peer.heard) <= forget)
+    }
+
+    /// Compares what a look that began then has heard with this server's clock. Answers what is left of servers that are gone.
+    fn hear(&self, look: Moment, heard: Vec<(String, Versioned)>) -> Vec<(String, Version)> {
+        let now = Moment::now(&self.env);
         let mut state = self.state();
-        let looked = state.looked.replace(now);
+        let looked = state.looked.replace(look);
+        if looked.is_none_or(|looked| self.was_set(&looked, &look)) {
+            state.comparing = Some(look.monotonic);
+            state.beats.clear();
+            state.peers.values_mut().for_each(|peer| peer.bounds.clear());
+        }
+        let alone = heard.iter().all(|(name, _)| *name == self.id);
         let mut old = Vec::new();
         for (name, document) in heard.into_iter().filter(|(name, _)| *name != self.id) {
             let Ok(beat) = serde_json::from_slice::<Beat>(&document.value) else { continue };
-            let known = state.peers.get(&name).copied();
-            if known.is_some_and(|known| known.version == document.version) {
-                if known.is_some_and(|known| monotonic.saturating_sub(known.heard) > REMOVE_AFTER) {
+            let known = state.peers.get(&name).map(|known| (known.version, known.heard));
+            if let Some((_, heard)) = known.filter(|(version, _)| *version == document.version) {
+                if now.monotonic.saturating_sub(heard) > REMOVE_AFTER {
                     old.push((name, document.version));
                 }
                 continue;
             }
-            // Written after the last look, if this isn't the first time that the server is seen.
-            let not_before =
-                looked.filter(|_| known.is_some()).map(|looked| looked.saturating_sub(self.max_clock_skew));
-            let ahead = beat.at > now.saturating_add(self.max_clock_skew);
-            let behind = not_before.is_some_and(|not_before| beat.at < not_before);
-            let agrees = if ahead || behind { Some(false) } else { known.map(|_| true) };
-            state.peers.insert(name, Peer { version: document.version, heard: monotonic, agrees });
+            let echo = beat.heard.get(&self.id).filter(|echo| state.beats.contains(echo));
+            let new = Bounds {
+                least: beat.at.nanos().saturating_sub(now.wall.nanos()),
+                most: echo.map_or(i64::MAX, |echo| beat.at.nanos().saturating_sub(echo.nanos())),
+            };
+            let (version, at) = (document.version, beat.at);
+            let peer = state.peers.entry(name).or_insert_with(|| Peer {
+                version,
+                at,
+                heard: now.monotonic,
+                beaten: None,
+                bounds: VecDeque::new(),
+            });
+            (peer.version, peer.at, peer.heard) = (version, at, now.monotonic);
+            if known.is_some() || looked.is_some() {
+                peer.beaten = Some(now.monotonic);
+            }
+            peer.add(new);
         }
-        let forget = self.refresh_interval * FORGET_AFTER;
-        state.peers.retain(|_, peer| monotonic.saturating_sub(peer.heard) <= forget.max(REMOVE_AFTER * 2));
-        let fresh = state.peers.values().filter(|peer| monotonic.saturating_sub(peer.heard) <= forget);
-        let (agree, differ) = fresh.fold((0, 0), |(agree, differ), peer| match peer.agrees {
-            Some(true) => (agree + 1, differ),
-            Some(false) => (agree, differ + 1),
-            None => (agree, differ),
+        let forget = (self.refresh_interval * FORGET_AFTER).max(REMOVE_AFTER * 2);
+        state.peers.retain(|_, peer| now.monotonic.saturating_sub(peer.heard) <= forget);
+        self.conclude(&mut state, look, alone);
+        old
+    }
+
+    /// Whether this server may rely on its clock.
+    fn conclude(&self, state: &mut State, look: Moment, alone: bool) {
+        let opinions: Vec<(Opinion, Option<Duration>)> =
+            self.fresh(state).map(|(_, peer)| (peer.opinion(self.max_clock_skew), peer.beaten)).collect();
+        let others = opinions.len();
+        let differ = opinions.iter().filter(|(opinion, _)| *opinion == Opinion::Differs).count();
+        let off = differ > others - differ;
+        // Whoever was heard of since is known to agree or not.
+        let compared = state.comparing.is_some_and(|since| {
+            let heard_since = |beaten: &Option<Duration>| beaten.is_some_and(|beaten| beaten >= since);
+            look.monotonic.saturating_sub(since) >= self.patience()
+                && !opinions.iter().any(|(opinion, beaten)| *opinion == Opinion::Open && heard_since(beaten))
         });
-        let off = differ > agree;
+        if alone || compared {
+            state.comparing = None;
+        }
         state.off = off.then(|| {
+            let allowed = self.max_clock_skew;
             format!(
-                "this server's clock differs from that of {differ} of {} others by more than {:?} (max_clock_skew)",
-                agree + differ,
-                self.max_clock_skew
+                "this server's clock differs from that of {differ} of {others} others by more than {allowed:?} (max_clock_skew)"
             )
         });
-        old
     }
 }

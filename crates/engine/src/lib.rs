@@ -54,7 +54,7 @@ pub use read::{
 pub use series::{SeriesPartition, SeriesPartitions, SeriesSelection};
 pub use splits::{
     SplitOptions,
-    admin::{SplitSelection, Verified},
+    admin::{Requested, SplitSelection, Verified},
     summary::SplitSummary,
     verdict::{FoundBy, KeptDifference, KeptRow},
 };

@@ -58,6 +58,8 @@ pub struct Metrics {
     pub split_rests: IntCounter,
     /// Work that found no room in the queue; the next sweep finds it again.
     pub split_work_dropped: IntCounter,
+    /// Slices that a sweep listed, and those in which nothing had changed.
+    pub slices_swept: IntCounterVec,
     /// Efforts on split records, by the state that they ended in.
     pub splits_ended: IntCounterVec,
     /// From planning to being served.
@@ -166,6 +168,7 @@ impl Metrics {
             split_fallbacks: count("anabranch_split_fallbacks_total", "Reads of pieces that went back to the original"),
             split_rests: count("anabranch_split_rests_total", "Slices whose splits rest after too many fallbacks"),
             split_work_dropped: count("anabranch_split_work_dropped_total", "Split work that found no room"),
+            slices_swept: by("anabranch_slices_swept_total", "Slices looked at by sweeps", &["how"]),
             splits_ended: by(
                 "anabranch_splits_ended_total",
                 "Efforts on split records, by where they ended",

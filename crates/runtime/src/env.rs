@@ -4,7 +4,10 @@
 use std::{
     future::Future,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicI64, Ordering},
+    },
     task::{Context, Poll},
     time::Duration,
 };
@@ -25,10 +28,10 @@ pub struct Env {
     pause: Pause,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 enum Clock {
     System,
-    Simulated { origin: tokio::time::Instant, start: Timestamp, skew_nanos: i64 },
+    Simulated { origin: tokio::time::Instant, start: Timestamp, skew_nanos: Arc<AtomicI64> },
 }
 
 #[derive(Default)]
@@ -76,7 +79,7 @@ impl Env {
     /// Virtual time that begins at `start`; only inside [`crate::run_simulated`].
     pub(crate) fn simulated(seed: u64, start: Timestamp) -> Self {
         Env {
-            clock: Clock::Simulated { origin: tokio::time::Instant::now(), start, skew_nanos: 0 },
+            clock: Clock::Simulated { origin: tokio::time::Instant::now(), start, skew_nanos: Arc::default() },
             random: Arc::new(Mutex::new(ChaCha8Rng::seed_from_u64(seed))),
             tasks: Arc::default(),
             pause: Pause::default(),
@@ -87,9 +90,11 @@ impl Env {
     /// this one's), tasks that [`Env::kill`] ends together.
     #[must_use]
     pub fn node(&self, skew_nanos: i64) -> Self {
-        let clock = match self.clock {
+        let clock = match &self.clock {
             Clock::System => Clock::System,
-            Clock::Simulated { origin, start, .. } => Clock::Simulated { origin, start, skew_nanos },
+            Clock::Simulated { origin, start, .. } => {
+                Clock::Simulated { origin: *origin, start: *start, skew_nanos: Arc::new(AtomicI64::new(skew_nanos)) }
+            }
         };
         let seed = self.random_u64();
         Env {
@@ -100,23 +105,31 @@ impl Env {
         }
     }
 
+    /// Sets the wall clock of this simulated server to another skew, as an administrator or a time service may while it runs. Does
+    /// nothing outside of a simulation.
+    pub fn set_skew(&self, nanos: i64) {
+        if let Clock::Simulated { skew_nanos, .. } = &self.clock {
+            skew_nanos.store(nanos, Ordering::Release);
+        }
+    }
+
     /// What the wall clock shows.
     pub fn now(&self) -> Timestamp {
-        match self.clock {
+        match &self.clock {
             Clock::System => {
                 let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
                 Timestamp::from_nanos(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
             }
             Clock::Simulated { origin, start, skew_nanos } => {
                 let time = start.saturating_add(origin.elapsed());
-                Timestamp::from_nanos(time.nanos().saturating_add(skew_nanos))
+                Timestamp::from_nanos(time.nanos().saturating_add(skew_nanos.load(Ordering::Acquire)))
             }
         }
     }
 
     /// Time since some fixed moment. Never goes back, and goes on while the machine is suspended.
     pub fn monotonic(&self) -> Duration {
-        match self.clock {
+        match &self.clock {
             Clock::System => boot_time(),
             Clock::Simulated { origin, .. } => origin.elapsed(),
         }
@@ -138,7 +151,7 @@ impl Env {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let handle = match self.clock {
+        let handle = match &self.clock {
             Clock::System => tokio::spawn(future),
             Clock::Simulated { .. } => tokio::spawn(self.pause.over(future)),
         };
@@ -156,7 +169,7 @@ impl Env {
 
     /// Runs something that waits for a disk. `None` when it panicked.
     pub async fn blocking<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-        match self.clock {
+        match &self.clock {
             Clock::System => tokio::task::spawn_blocking(work).await.ok(),
             Clock::Simulated { .. } => Some(work()),
         }
@@ -181,16 +194,16 @@ impl Env {
     /// Stops every task of this simulated server, those that run now from their next wait on, as a suspended process stops;
     /// clocks go on. Does nothing outside of a simulation.
     pub fn pause(&self, duration: Duration) {
-        if matches!(self.clock, Clock::Simulated { .. }) {
+        if matches!(&self.clock, Clock::Simulated { .. }) {
             self.pause.begin(duration);
         }
     }
 
     /// Whether [`Env::pause`] held at any time since this moment of the monotonic clock.
     pub fn was_paused_since(&self, moment: Duration) -> bool {
-        match self.clock {
+        match &self.clock {
             Clock::System => false,
-            Clock::Simulated { origin, .. } => self.pause.until() > Some(origin + moment),
+            Clock::Simulated { origin, .. } => self.pause.until() > Some(*origin + moment),
         }
     }
 

@@ -71,6 +71,10 @@ impl Store for TimedStore {
         self.timed("scan", self.inner.scan(scan)).await
     }
 
+    async fn scan_everywhere(&self, scan: &Scan) -> Result<ScanPage, StoreError> {
+        self.timed("scan_everywhere", self.inner.scan_everywhere(scan)).await
+    }
+
     async fn occupied(
         &self,
         table: &TableName,

@@ -28,6 +28,8 @@ use crate::{
     piece_plants::PieceBugs,
     plan::Weather,
     plant::Plant,
+    reached::Tally,
+    replicas::Replicas,
     trace::Trace,
     witness::{Life, Witness},
 };
@@ -81,6 +83,8 @@ pub(crate) struct FaultyStore {
     pub(crate) life: Life,
     pub(crate) witness: Arc<Witness>,
     pub(crate) piece_bugs: PieceBugs,
+    pub(crate) replicas: Arc<Replicas>,
+    pub(crate) tally: Arc<Tally>,
 }
 
 /// What becomes of one change.
@@ -96,6 +100,8 @@ enum Fate {
     Unsynced,
     /// Made after everybody has given up on it.
     Late(Duration),
+    /// Only some replicas have it until it is repaired after this time; of anything but rows nobody gets anything.
+    Torn(Duration),
 }
 
 fn unavailable() -> StoreError {
@@ -182,7 +188,8 @@ impl FaultyStore {
             return Fate::Done;
         }
         let late = Duration::from_millis(self.dice.below(LATEST_CHANGE.as_millis() as u64));
-        self.dice.pick(&[Fate::Lost, Fate::LostAnswer, Fate::Unsynced, Fate::Late(late)])
+        let torn = [Fate::Lost, Fate::LostAnswer, Fate::Unsynced, Fate::Late(late), Fate::Torn(late)];
+        self.dice.pick(if weather.replicas { &torn } else { &torn[..4] })
     }
 
     /// Makes a change as its fate has it.
@@ -197,7 +204,7 @@ impl FaultyStore {
         let result = match fate {
             Fate::Done => make.run(self.inner.clone()).await,
             Fate::Unavailable => Err(unavailable()),
-            Fate::Lost => Err(unknown()),
+            Fate::Lost | Fate::Torn(_) => Err(unknown()),
             Fate::LostAnswer => make.run(self.inner.clone()).await.and(Err(unknown())),
             Fate::Unsynced => {
                 let _ = make.run(self.inner.clone()).now_or_never();
@@ -241,6 +248,8 @@ impl FaultyStore {
                     let _ = self.inner.write(vec![batch], timeout).now_or_never();
                 }
                 Fate::Late(delay) => self.write_later(batch, *delay),
+                Fate::Torn(delay) if !batch.rows.is_empty() => self.tear(batch, *delay),
+                Fate::Torn(_) => {}
             }
         }
         let mut answers = if now.is_empty() {
@@ -257,7 +266,7 @@ impl FaultyStore {
             Fate::Done => answers.next().unwrap_or(Ok(())), // short only where a write was lost on purpose
             Fate::LostAnswer => answers.next().and(None).unwrap_or(Err(unknown())),
             Fate::Unavailable => Err(unavailable()),
-            Fate::Lost | Fate::Unsynced | Fate::Late(_) => Err(unknown()),
+            Fate::Lost | Fate::Unsynced | Fate::Late(_) | Fate::Torn(_) => Err(unknown()),
         };
         let mut answers: Vec<_> = fates.iter().map(answer).collect();
         answers.truncate(asked);
@@ -276,6 +285,63 @@ impl FaultyStore {
         });
     }
 
+    /// Only some replicas get the batch; the others when it is repaired.
+    fn tear(&self, batch: PartitionBatch, delay: Duration) {
+        self.tally.count(|reached| reached.torn_batches += 1);
+        let number = self.replicas.tear(batch);
+        let (world, inner, replicas, witness) =
+            (self.world.clone(), self.inner.clone(), self.replicas.clone(), self.witness.clone());
+        self.world.spawn(async move {
+            world.sleep(delay).await;
+            mend(&inner, &replicas, &witness, number).await;
+        });
+    }
+
+    /// Nobody knows whether a conditional write was made until somebody looks, or long after.
+    fn leave_undecided(&self, set: CompareAndSet) {
+        self.tally.count(|reached| reached.undecided_sets += 1);
+        self.trace.log(&self.name, format_args!("compare_and_set of {}: undecided", set.key.name));
+        let key = set.key.clone();
+        self.replicas.leave_undecided(set);
+        let (world, inner, replicas, tally) =
+            (self.world.clone(), self.inner.clone(), self.replicas.clone(), self.tally.clone());
+        let (dice, delay) = (Dice::new(&self.world), self.dice.millis(0, LATEST_CHANGE.as_millis() as u64));
+        self.world.spawn(async move {
+            world.sleep(delay).await;
+            replicas.decide(&inner, &key, &dice, &tally).await;
+        });
+    }
+
+    async fn scan_rows(&self, call: &'static str, scan: &Scan, everywhere: bool) -> Result<ScanPage, StoreError> {
+        self.arrive(call, scan.timeout).await?;
+        let mut altered = scan.clone();
+        if let Some(plant) = self.plant {
+            plant.alter_scan(&mut altered, &self.dice);
+        }
+        let everywhere = everywhere && self.plant != Some(Plant::PlansFromOneReplica);
+        if everywhere {
+            for number in self.replicas.of(scan) {
+                if mend(&self.inner, &self.replicas, &self.witness, number).await {
+                    self.tally.count(|reached| reached.torn_mended += 1);
+                }
+            }
+        }
+        let seen = self.replicas.seen_by(scan, &self.dice, &self.tally);
+        let mut page = match self.piece_bugs.recall(self.plant, scan) {
+            Some(page) => page,
+            None if seen.is_empty() => self.inner.scan(&altered).await?,
+            None => self.inner.scan_as_if(&altered, seen)?,
+        };
+        if let Some(plant) = self.plant {
+            plant.alter_page(&mut page, &self.dice);
+            if plant == Plant::RepeatsRow {
+                repeat_row(&self.inner, scan, &mut page).await?;
+            }
+        }
+        self.cut_short(&mut page);
+        self.answer(call, Ok(page)).await
+    }
+
     /// Stores may answer fewer rows than asked for, and needn't know that nothing follows.
     fn cut_short(&self, page: &mut ScanPage) {
         let weather = self.sky.weather();
@@ -286,6 +352,14 @@ impl FaultyStore {
             page.more = true;
         }
     }
+}
+
+/// Repairs a torn batch. Says whether that was still to be done.
+async fn mend(inner: &MemoryStore, replicas: &Replicas, witness: &Witness, number: u64) -> bool {
+    let Some(batch) = replicas.take(number) else { return false };
+    witness.writes(&batch);
+    inner.write(vec![batch], LONGEST_HANG).await;
+    true
 }
 
 /// A change of the shared store that can be made now or later.
@@ -340,23 +414,11 @@ impl Store for FaultyStore {
     }
 
     async fn scan(&self, scan: &Scan) -> Result<ScanPage, StoreError> {
-        self.arrive("scan", scan.timeout).await?;
-        let mut altered = scan.clone();
-        if let Some(plant) = self.plant {
-            plant.alter_scan(&mut altered, &self.dice);
-        }
-        let mut page = match self.piece_bugs.recall(self.plant, scan) {
-            Some(page) => page,
-            None => self.inner.scan(&altered).await?,
-        };
-        if let Some(plant) = self.plant {
-            plant.alter_page(&mut page, &self.dice);
-            if plant == Plant::RepeatsRow {
-                repeat_row(&self.inner, scan, &mut page).await?;
-            }
-        }
-        self.cut_short(&mut page);
-        self.answer("scan", Ok(page)).await
+        self.scan_rows("scan", scan, false).await
+    }
+
+    async fn scan_everywhere(&self, scan: &Scan) -> Result<ScanPage, StoreError> {
+        self.scan_rows("scan", scan, true).await
     }
 
     async fn occupied(
@@ -382,6 +444,7 @@ impl Store for FaultyStore {
 
     async fn load(&self, key: &MetaKey) -> Result<Option<Versioned>, StoreError> {
         self.arrive("load", LONGEST_HANG).await?;
+        self.replicas.decide(&self.inner, key, &self.dice, &self.tally).await;
         self.answer("load", self.inner.load(key).await).await
     }
 
@@ -392,6 +455,7 @@ impl Store for FaultyStore {
         limit: usize,
     ) -> Result<Vec<(String, Versioned)>, StoreError> {
         self.arrive("list", LONGEST_HANG).await?;
+        self.replicas.list(&self.inner, scope, &self.dice, &self.tally).await?;
         self.answer("list", self.inner.list(scope, after, limit).await).await
     }
 
@@ -409,6 +473,13 @@ impl Store for FaultyStore {
             witness: self.witness.clone(),
             life: self.life,
         };
+        if self.sky.weather().replicas && self.dice.chance(self.sky.weather().lost / 4) {
+            self.arrive("compare_and_set", LONGEST_HANG).await?;
+            self.replicas.decide(&self.inner, key, &self.dice, &self.tally).await;
+            self.leave_undecided(change);
+            return Err(unknown());
+        }
+        self.replicas.decide(&self.inner, key, &self.dice, &self.tally).await;
         let changed = self.change("compare_and_set", change).await;
         if self.plant == Some(Plant::ChecksBeforeRows) && changed.is_ok() {
             let (held, inner, server) = (self.piece_bugs.take_held(), self.inner.clone(), self.server.clone());

@@ -4,7 +4,7 @@
 use std::{process::ExitCode, time::Duration};
 
 use anabranch_runtime::Env;
-use anabranch_sim::{Options, Report, run_seed};
+use anabranch_sim::{Options, Reached, Report, run_seed};
 
 const HELP: &str = "\
 Run the simulation: whole servers in one deterministic process, with faults and an oracle.
@@ -45,9 +45,12 @@ fn main() -> ExitCode {
     let seeds = arguments.seeds.unwrap_or(if arguments.seconds.is_some() { u64::MAX } else { 100 });
     let stopwatch = Stopwatch::start();
     let (mut run, mut failed) = (0, 0);
+    let mut reached = Reached::default();
     while run < seeds {
         let seed = arguments.first_seed.wrapping_add(run);
-        failed += u64::from(!run_one(seed, &arguments));
+        let (kept, met) = run_one(seed, &arguments);
+        failed += u64::from(!kept);
+        reached = reached.and(met);
         run += 1;
         if run % 100 == 0 {
             println!("{run} seeds, {failed} failed, {:.1} s", stopwatch.elapsed().as_secs_f64());
@@ -56,12 +59,13 @@ fn main() -> ExitCode {
             break;
         }
     }
+    println!("met: {reached:?}");
     println!("{run} seeds, {failed} failed");
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Says whether the seed kept all promises.
-fn run_one(seed: u64, arguments: &Arguments) -> bool {
+/// Says whether the seed kept all promises, and which faults it met.
+fn run_one(seed: u64, arguments: &Arguments) -> (bool, Reached) {
     let kept_lines = if arguments.trace { usize::MAX } else { 60 };
     let options = Options { kept_lines, ..Options::new(seed) };
     let report = run_seed(options);
@@ -79,7 +83,7 @@ fn run_one(seed: u64, arguments: &Arguments) -> bool {
         println!("seed {seed}: {} lines, hash {:016x}", report.lines, report.hash);
     }
     explain(&report);
-    same && report.violation.is_none()
+    (same && report.violation.is_none(), report.reached)
 }
 
 fn explain(report: &Report) {

@@ -55,6 +55,7 @@ impl AsyncChange<CasOutcome> for CompareAndSet {
         if let (Some(after), Some(before)) = (&namespace, namespace_of(there.as_ref().map(|document| &document.value)))
         {
             self.witness.changes_slices(&self.key.name, &before, after);
+            self.witness.seals(&self.key.name, &before, after);
         }
         let outcome = store.compare_and_set(&self.key, expected, self.value).await?;
         if let (CasOutcome::Applied(_), Some(after)) = (&outcome, &after) {

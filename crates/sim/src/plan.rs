@@ -53,6 +53,10 @@ pub(crate) struct Weather {
     pub(crate) vain_more: u64,
     /// Of client requests: the answer doesn't arrive.
     pub(crate) unanswered: u64,
+    /// Whether replicas of the store may differ.
+    pub(crate) replicas: bool,
+    /// Whether clocks go wrong.
+    pub(crate) clocks: bool,
     /// Of calls of the bus.
     pub(crate) bus: u64,
     /// The server stands still for a while.
@@ -79,6 +83,8 @@ impl Weather {
         short_pages: 0,
         vain_more: 0,
         unanswered: 0,
+        replicas: false,
+        clocks: false,
         bus: 0,
         pauses: 0,
         longest_pause: Duration::ZERO,
@@ -108,6 +114,8 @@ impl Weather {
                 server_crash: dice.pick(&[0, 20, 60]),
                 vain_more: dice.pick(&[0, 2000]),
                 unanswered: dice.pick(&[0, 1000]),
+                replicas: dice.percent(50),
+                clocks: dice.percent(30),
                 bus: dice.pick(&[0, 20_000]),
                 pauses: dice.pick(&[0, 5, 20]),
                 longest_pause: seconds(3, 30),
@@ -126,6 +134,8 @@ impl Weather {
                 server_crash: dice.pick(&[60, 250]),
                 vain_more: dice.pick(&[0, 5000]),
                 unanswered: dice.pick(&[500, 3000]),
+                replicas: dice.percent(50),
+                clocks: dice.percent(30),
                 bus: dice.pick(&[10_000, 50_000]),
                 pauses: dice.pick(&[0, 10, 30]),
                 longest_pause: seconds(3, 30),

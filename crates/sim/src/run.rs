@@ -12,12 +12,14 @@ use anabranch_runtime::{Env, Task, run_simulated};
 
 use crate::{
     admin::administer,
+    clocks::set_clocks,
     cluster::{crash_store, create_namespaces, disturb, supervise},
     dice::Dice,
     finale::conclude,
     oracle::Violation,
     plan::Plan,
     plant::Plant,
+    reached::Reached,
     scans::read,
     splits::steer,
     trace::Trace,
@@ -62,6 +64,8 @@ pub struct Report {
     pub violation: Option<Violation>,
     /// What happened to splits.
     pub figures: Figures,
+    /// Which faults were met.
+    pub reached: Reached,
 }
 
 thread_local! {
@@ -74,7 +78,7 @@ pub fn run_seed(options: Options) -> Report {
     catch_panics();
     PANIC.with_borrow_mut(|panic| *panic = Some(None));
     let trace: RefCell<Option<Trace>> = RefCell::new(None);
-    let figures = Cell::new(Figures::default());
+    let figures = Cell::new((Figures::default(), Reached::default()));
     let start = Timestamp::from_seconds(1_774_656_000 + (options.seed.wrapping_mul(7919) % 86_400) as i64);
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         run_simulated(options.seed, start, |env| {
@@ -90,7 +94,8 @@ pub fn run_seed(options: Options) -> Report {
         (None, Err(_)) => Some(Violation::new("panic", "a panic without words")),
     };
     let (hash, lines, trace) = trace.take().map_or_else(Default::default, |trace| trace.finish());
-    Report { seed: options.seed, hash, lines, trace, violation, figures: figures.get() }
+    let (figures, reached) = figures.get();
+    Report { seed: options.seed, hash, lines, trace, violation, figures, reached }
 }
 
 /// The whole life of a world.
@@ -99,7 +104,7 @@ async fn live(
     start: Timestamp,
     options: Options,
     trace: Trace,
-    figures: &Cell<Figures>,
+    figures: &Cell<(Figures, Reached)>,
 ) -> Option<Violation> {
     let dice = Dice::new(&env);
     let plan = Plan::draw(&dice, start);
@@ -112,6 +117,7 @@ async fn live(
     create_namespaces(&world, &dice).await;
     supervisors.push(env.spawn(crash_store(world.clone(), Dice::new(&env))));
     supervisors.push(env.spawn(disturb(world.clone(), Dice::new(&env))));
+    supervisors.push(env.spawn(set_clocks(world.clone(), Dice::new(&env))));
     let mut clients: Vec<Task<()>> = Vec::new();
     for at in 0..world.plan.writers {
         clients.push(env.spawn(write(world.clone(), format!("writer {at}"), Dice::new(&env))));
@@ -134,7 +140,7 @@ async fn live(
         conclude(&world, &dice).await;
         world.check_witness();
     }
-    figures.set(world.witness.figures());
+    figures.set((world.witness.figures(), world.tally.reached()));
     for index in 0..world.plan.servers {
         world.stop_server(index);
     }

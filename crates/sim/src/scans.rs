@@ -13,6 +13,8 @@ use crate::{
     plan::draw_series,
     plant::Plant,
     scan_check::{Asked, Limits, ScanCheck},
+    searches::search,
+    streams::read_stream,
     world::{Server, World},
 };
 
@@ -56,7 +58,7 @@ impl ScanSpec {
         spec
     }
 
-    fn request(&self, world: &World, token: &str, asked: &Asked) -> ReadRequest {
+    pub(crate) fn request(&self, world: &World, token: &str, asked: &Asked) -> ReadRequest {
         ReadRequest {
             namespace: world.namespace(self.key.0).as_str().to_owned(),
             series: self.key.1.as_str().to_owned(),
@@ -95,6 +97,10 @@ pub(crate) async fn read(world: Arc<World>, name: String, dice: Dice) {
     while !world.is_over() {
         world.env.sleep(dice.millis(0, most)).await;
         let namespace = dice.below(world.plan.namespaces.len() as u64) as usize;
+        if dice.percent(12) {
+            Box::pin(search(&world, &name, &dice, namespace)).await;
+            continue;
+        }
         let spec = ScanSpec::draw(&world, &dice, (namespace, draw_series(&dice)));
         Box::pin(scan(&world, &name, &dice, spec)).await;
     }
@@ -104,6 +110,7 @@ pub(crate) async fn read(world: Arc<World>, name: String, dice: Dice) {
 pub(crate) async fn scan(world: &Arc<World>, name: &str, dice: &Dice, spec: ScanSpec) -> bool {
     let hurry = dice.percent(30);
     let dawdle = dice.percent(20);
+    let streams = dice.percent(30);
     let usual = draw_asked(dice, hurry);
     let mut check = ScanCheck::begin(&mut world.oracle(), spec.clone());
     let mut token = String::new();
@@ -120,7 +127,13 @@ pub(crate) async fn scan(world: &Arc<World>, name: &str, dice: &Dice, spec: Scan
         };
         let mut asked = if dice.percent(20) { draw_asked(dice, hurry) } else { usual };
         asked.timeout = asked.timeout.map(|timeout| timeout * (1 + failures));
-        match read_page(world, name, dice, &spec, &mut check, &server, &token, asked).await {
+        check.streamed = streams && dice.percent(60);
+        let step = if check.streamed {
+            read_stream(world, name, dice, &spec, &mut check, &server, &token, asked).await
+        } else {
+            read_page(world, name, dice, &spec, &mut check, &server, &token, asked).await
+        };
+        match step {
             Step::Failed => return false,
             Step::Again => {
                 failures += 1;
@@ -144,7 +157,7 @@ pub(crate) async fn scan(world: &Arc<World>, name: &str, dice: &Dice, spec: Scan
     }
 }
 
-fn draw_asked(dice: &Dice, hurry: bool) -> Asked {
+pub(crate) fn draw_asked(dice: &Dice, hurry: bool) -> Asked {
     Asked {
         page_size: dice.pick(&[0, 0, 1, 2, 5, 30, 1000]),
         page_bytes: dice.pick(&[0, 0, 1, 300, 1500, 100_000]),
@@ -153,7 +166,7 @@ fn draw_asked(dice: &Dice, hurry: bool) -> Asked {
 }
 
 /// What to do after a page.
-enum Step {
+pub(crate) enum Step {
     Next(String),
     End,
     Again,
@@ -263,7 +276,7 @@ fn judge(
 }
 
 /// Whether an honest server can have had this reason.
-fn acceptable(world: &World, spec: &ScanSpec, error: &EngineError) -> Result<(), Violation> {
+pub(crate) fn acceptable(world: &World, spec: &ScanSpec, error: &EngineError) -> Result<(), Violation> {
     let fine = match error.kind() {
         ErrorKind::Unavailable | ErrorKind::DeadlineExceeded | ErrorKind::ResourceExhausted => true,
         ErrorKind::PermissionDenied => world.oracle().may_be_blocked(spec.key.0, &spec.key.1),
@@ -303,7 +316,7 @@ async fn misuse(world: &Arc<World>, name: &str, dice: &Dice, spec: &ScanSpec, se
     }
 }
 
-fn shown(spec: &ScanSpec, asked: &Asked) -> String {
+pub(crate) fn shown(spec: &ScanSpec, asked: &Asked) -> String {
     let bound = |time: Option<Timestamp>| {
         time.map_or("…".to_owned(), |time| {
             format!("{}.{:09}", time.seconds() % 10_000, time.nanos().rem_euclid(1_000_000_000))

@@ -178,6 +178,18 @@ impl Witness {
         }
     }
 
+    /// A change of a namespace's record is made now. S3: nobody seals what a server with a good clock may still be writing to.
+    pub(crate) fn seals(&self, name: &str, before: &NamespaceRecord, after: &NamespaceRecord) {
+        let latest = self.env.now().saturating_add(MAX_CLOCK_SKEW);
+        let bound = before.sealable_until(latest);
+        if after.sealed_until > before.sealed_until && after.sealed_until > bound {
+            let what = format!("{name} is sealed until {}, though only {bound} may be", after.sealed_until);
+            self.trace.log("witness", format_args!("VIOLATION of S3: {what}"));
+            self.inside().violation.get_or_insert(Violation::new("S3", what));
+            self.failed.notify_one();
+        }
+    }
+
     /// A change of a record is made, and durable.
     pub(crate) fn changed(&self, after: &WideRow) {
         if let Err(violation) = self.check_keys(after) {

@@ -14,12 +14,15 @@ use tokio::sync::Notify;
 
 use crate::{
     bus::FaultyBus,
+    clocks::{Clocks, spoil},
     dice::Dice,
     faults::{FaultyStore, Sky},
     oracle::{Oracle, Violation},
     piece_plants::PieceBugs,
     plan::{MAX_CLOCK_SKEW, Plan},
     plant::Plant,
+    reached::Tally,
+    replicas::Replicas,
     trace::Trace,
     witness::Witness,
 };
@@ -39,6 +42,9 @@ pub(crate) struct World {
     pub(crate) failed: Arc<Notify>,
     pub(crate) witness: Arc<Witness>,
     pub(crate) bus: Arc<LocalBus>,
+    pub(crate) tally: Arc<Tally>,
+    pub(crate) clocks: Clocks,
+    replicas: Arc<Replicas>,
     piece_bugs: PieceBugs,
     oracle: Mutex<Oracle>,
     servers: Vec<Mutex<Slot>>,
@@ -73,6 +79,9 @@ impl World {
         Arc::new(World {
             witness: Arc::new(Witness::new(env.clone(), trace.clone(), failed.clone())),
             bus: Arc::new(LocalBus::new(BUS_CAPACITY)),
+            tally: Arc::default(),
+            clocks: Clocks::new(plan.servers),
+            replicas: Arc::default(),
             piece_bugs: PieceBugs::default(),
             store: Arc::new(store),
             sky: Arc::new(Sky::new(plan.weather)),
@@ -163,11 +172,21 @@ impl World {
     }
 
     /// Starts a server. `None` when that didn't work this time.
-    pub(crate) async fn start_server(&self, index: usize, dice: &Dice, crashed: Arc<Notify>) -> Option<Server> {
-        let half = MAX_CLOCK_SKEW.as_nanos() as u64 / 2;
-        let skew = dice.below(half * 2 + 1) as i64 - half as i64;
+    pub(crate) async fn start_server(
+        self: &Arc<Self>,
+        index: usize,
+        dice: &Dice,
+        crashed: Arc<Notify>,
+    ) -> Option<Server> {
+        // Two of them differ by less than half of what is allowed: calls take time, and so much less can be told apart.
+        let most = MAX_CLOCK_SKEW.as_nanos() as u64 / 5;
+        let skew = dice.below(most * 2 + 1) as i64 - most as i64;
         let env = self.env.node(skew);
         self.slot(index).env = Some(env.clone());
+        self.clocks.put_right(index, self.env.monotonic());
+        if self.sky.weather().clocks && dice.percent(20) {
+            spoil(self, index, &env, skew, dice);
+        }
         let name = format!("server {index}");
         let store = Arc::new(FaultyStore {
             inner: self.store.clone(),
@@ -182,6 +201,8 @@ impl World {
             life: self.number(),
             witness: self.witness.clone(),
             piece_bugs: self.piece_bugs.of_server(),
+            replicas: self.replicas.clone(),
+            tally: self.tally.clone(),
         });
         let bus = Arc::new(FaultyBus {
             inner: self.bus.clone(),

@@ -124,8 +124,12 @@ async fn send_sync(world: &Arc<World>, name: &str, dice: &Dice, namespace: usize
             return;
         }
         let refused = matches!(answer, Some(Err(EngineError::Refused(_))));
+        let wrong_clock = world.clocks.was_wrong_since(server.index, begun);
+        if wrong_clock && matches!(answer, Some(Err(EngineError::NotServing { .. }))) {
+            world.tally.count(|reached| reached.refused_by_clock += 1);
+        }
         // Settings may have changed meanwhile.
-        if refused && surely_valid && is_surely_valid(world, namespace, &events) {
+        if refused && !wrong_clock && surely_valid && is_surely_valid(world, namespace, &events) {
             let what = format!("refused, though nothing is wrong: {what}");
             world.check(name, Err(Violation::new("W3", what)));
         }

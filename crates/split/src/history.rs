@@ -258,7 +258,14 @@ impl Ground {
         let mut parts = VecDeque::new(); // newest first
         let mut end = self.interval.end;
         for (at, segment) in self.served.segments().rev() {
-            let above = Interval::new(segment.span.end, end);
+            let watermark = segment.span.end;
+            #[cfg(feature = "plant")]
+            let watermark = if crate::plant::is_planted(crate::plant::Bug::ReadsPastTheWatermark) {
+                watermark.saturating_add(std::time::Duration::from_nanos(1))
+            } else {
+                watermark
+            };
+            let above = Interval::new(watermark, end);
             if !above.is_empty() {
                 parts.push_back(Part::Original(above.intersect(&self.interval)));
             }
@@ -312,7 +319,8 @@ impl Ground {
             Part::Piece(segment, piece) => {
                 let segment = &self.served.row.served[*segment];
                 let piece = &segment.pieces[*piece];
-                let bounds = PieceBounds { newest: piece.newest.clone(), oldest: piece.oldest.clone() };
+                let (newest, oldest) = (piece.newest.clone(), piece.oldest.clone());
+                let bounds = PieceBounds { newest, oldest, rows: piece.content.rows };
                 let WidePartition { namespace, time_slice, .. } = &self.served.row.partition;
                 Open::Piece(Box::new(PieceReader::new(
                     self.store.clone(),

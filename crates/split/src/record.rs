@@ -136,6 +136,8 @@ pub struct WideRow {
     pub state: State,
     /// How often the next segment was tried.
     pub attempts: u32,
+    /// How often in a row a lease was taken from somebody who had got no further with it: who died, or stood still.
+    pub abandoned: u32,
     /// Where the next segment's pieces go.
     pub generation: Generation,
     /// The first ordinal that no piece of this generation has.
@@ -383,6 +385,7 @@ impl WideRow {
             set_aside: None,
             state: State::Detected,
             attempts: 0,
+            abandoned: 0,
             generation: Generation::FIRST,
             next_ordinal: 0,
             updated: now,
@@ -398,6 +401,7 @@ impl WideRow {
         self.set_aside = None;
         self.state = State::Invalidated { reason: reason.to_owned() };
         self.attempts = 0;
+        self.abandoned = 0;
         self.generation = self.generation.next();
         self.next_ordinal = 0;
     }

@@ -1,7 +1,7 @@
 //! Records in the store. Every change is conditional on the version that it was made from, so on epoch and owner too (S4); each
 //! carries a nonce, so that after a lost answer a look tells whether it was done.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use anabranch_model::{NamespaceName, Timestamp};
 use anabranch_runtime::Env;
@@ -88,7 +88,7 @@ impl Records {
             if !again {
                 return Ok(loaded);
             }
-            let row = WideRow { state: State::Detected, attempts: 0, ..loaded.row.clone() };
+            let row = WideRow { state: State::Detected, attempts: 0, abandoned: 0, ..loaded.row.clone() };
             if let Some(loaded) = self.put(Some(loaded.version), row).await? {
                 return Ok(loaded);
             }
@@ -125,8 +125,8 @@ impl Records {
         .await
     }
 
-    /// Takes the lease of a record that nobody holds: raises the epoch and counts an attempt. `None` when somebody holds it,
-    /// or was quicker.
+    /// Takes the lease of a record that nobody holds: raises the epoch and counts an attempt, or goes on with the one that somebody
+    /// abandoned. `None` when somebody holds it, or was quicker.
     pub async fn take(&self, loaded: &Loaded, worker: &str, lease: Duration) -> Result<Option<Loaded>, SplitError> {
         let now = self.env.now();
         let held = loaded.row.lease.as_ref().is_some_and(|held| held.until > now && held.worker != worker);
@@ -135,13 +135,19 @@ impl Records {
         }
         let mut row = loaded.row.clone();
         row.epoch = Epoch(row.epoch.0 + 1);
-        row.attempts += 1;
+        // Whoever is killed has not failed: only that nobody gets any further with it counts.
+        if row.lease.is_some() {
+            row.abandoned += 1;
+        } else {
+            row.attempts += 1;
+        }
         row.lease = Some(Lease { worker: worker.to_owned(), until: now.saturating_add(lease) });
         self.put(Some(loaded.version), row).await
     }
 
     /// Writes the next step of a record; fails with [`SplitError::LeaseLost`] when somebody else changed it.
-    pub async fn step(&self, loaded: &Loaded, row: WideRow) -> Result<Loaded, SplitError> {
+    pub async fn step(&self, loaded: &Loaded, mut row: WideRow) -> Result<Loaded, SplitError> {
+        row.abandoned = 0;
         self.put(Some(loaded.version), row).await?.ok_or(SplitError::LeaseLost)
     }
 
@@ -153,10 +159,17 @@ impl Records {
         let value = Bytes::from(serde_json::to_vec(&row).expect("records are plain data"));
         for _ in 0..ATTEMPTS {
             match self.timed(self.store.compare_and_set(&key, expected, Some(value.clone()))).await {
-                Ok(CasOutcome::Applied(version)) => return Ok(Some(Loaded { row, version })),
+                Ok(CasOutcome::Applied(version)) => {
+                    if row.lease.is_none() {
+                        self.tell_of_change(&row.partition).await;
+                    }
+                    return Ok(Some(Loaded { row, version }));
+                }
                 Ok(CasOutcome::Conflict(Some(found))) => {
                     // Perhaps an earlier attempt of this very step that was believed lost.
                     let own = parse(&found.value)?.nonce == row.nonce;
+                    #[cfg(feature = "plant")]
+                    let own = own || crate::plant::is_planted(crate::plant::Bug::BelievesAnyNonce);
                     return Ok(own.then_some(Loaded { row, version: found.version }));
                 }
                 Ok(CasOutcome::Conflict(None)) => return Ok(None),
@@ -167,11 +180,40 @@ impl Records {
         Err(SplitError::Store(StoreError::Unknown { reason: "the outcome of a step can't be learnt".to_owned() }))
     }
 
+    /// What tells of changes in the slices of a namespace: it differs whenever a record was made, or came to its rest or out of it. Steps
+    /// of a worker in between don't count.
+    pub async fn changes(&self, namespace: &NamespaceName) -> Result<BTreeMap<String, Version>, SplitError> {
+        let mut found = BTreeMap::new();
+        let mut after: Option<String> = None;
+        loop {
+            let page = self.timed(self.store.list(&changes_scope(namespace), after.as_deref(), LIST_PAGE)).await?;
+            let last = page.len() < LIST_PAGE;
+            after = page.last().map(|(name, _)| name.clone());
+            found.extend(page.into_iter().map(|(name, document)| (name, document.version)));
+            if last {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// Tells everybody that a record of a slice changed. When that fails they find out later, by looking at all of them.
+    async fn tell_of_change(&self, partition: &WidePartition) {
+        let key = MetaKey::new(changes_scope(&partition.namespace), partition.time_slice.clone());
+        let Ok(known) = self.timed(self.store.load(&key)).await else { return };
+        let told = self.store.compare_and_set(&key, known.map(|known| known.version), Some(Bytes::from_static(b"1")));
+        // A conflict means that somebody else has told since: whoever hears that finds this change, too.
+        let _ = self.timed(told).await;
+    }
+
     /// Takes every record of a slice away, when the slice is dropped.
     pub async fn remove_slice(&self, namespace: &NamespaceName, time_slice: &str) -> Result<(), SplitError> {
         for loaded in self.of_slice(namespace, time_slice).await? {
             let key = key(&loaded.row.partition);
             self.timed(self.store.compare_and_set(&key, Some(loaded.version), None)).await?;
+        }
+        let key = MetaKey::new(changes_scope(namespace), time_slice);
+        if let Some(known) = self.timed(self.store.load(&key)).await? {
+            self.timed(self.store.compare_and_set(&key, Some(known.version), None)).await?;
         }
         Ok(())
     }
@@ -191,6 +233,10 @@ impl Records {
 
 fn scope(namespace: &NamespaceName, time_slice: &str, shard: u64) -> String {
     format!("wide_row/{namespace}/{time_slice}/{shard:02x}")
+}
+
+fn changes_scope(namespace: &NamespaceName) -> String {
+    format!("wide_row_changes/{namespace}")
 }
 
 fn key(partition: &WidePartition) -> MetaKey {

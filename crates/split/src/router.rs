@@ -141,6 +141,8 @@ pub struct Router {
     building: tokio::sync::Mutex<()>,
     believed: Mutex<HashMap<WidePartition, Believed>>,
     pieces: AtomicUsize,
+    /// Up to where partitions are served from pieces, as far as was learnt; not more of them than records are kept.
+    served: Mutex<HashMap<WidePartition, Timestamp>>,
     fallbacks: Mutex<BTreeMap<TableName, Fallbacks>>,
     hits: AtomicU64,
     misses: AtomicU64,
@@ -157,6 +159,7 @@ impl Router {
             building: tokio::sync::Mutex::new(()),
             believed: Mutex::default(),
             pieces: AtomicUsize::new(0),
+            served: Mutex::default(),
             fallbacks: Mutex::default(),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
@@ -237,9 +240,29 @@ impl Router {
         slot
     }
 
+    /// Up to where a partition was served from pieces when this server last learnt of it. Never asks the store: for those who can
+    /// do without an answer.
+    pub fn served_until(&self, partition: &WidePartition) -> Option<Timestamp> {
+        self.served.lock().unwrap_or_else(PoisonError::into_inner).get(partition).copied()
+    }
+
+    fn note_served<'a>(&self, rows: impl Iterator<Item = &'a WideRow>) {
+        let mut served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
+        for row in rows {
+            match row.served_until() {
+                Some(until) if served.len() < self.options.max_records || served.contains_key(&row.partition) => {
+                    served.insert(row.partition.clone(), until);
+                }
+                Some(_) => {}
+                None => drop(served.remove(&row.partition)),
+            }
+        }
+    }
+
     /// Takes in what a record says now, at once on this server.
     pub fn learn(&self, row: &WideRow) {
         self.believed.lock().unwrap_or_else(PoisonError::into_inner).remove(&row.partition);
+        self.note_served(std::iter::once(row));
         if row.served.is_empty() {
             return;
         }
@@ -268,6 +291,7 @@ impl Router {
         let begun = self.env.now();
         let before = self.filter(&TableName { namespace: namespace.clone(), table: time_slice.to_owned() });
         let records = self.records.of_slice(namespace, time_slice).await?;
+        self.note_served(records.iter().map(|loaded| &loaded.row));
         let split: Vec<PartitionKey> = records
             .iter()
             .filter(|loaded| !loaded.row.served.is_empty())
@@ -300,6 +324,8 @@ impl Router {
                 kept.map(|(table, filter)| (table.clone(), filter.clone())).collect::<Filters>()
             });
             self.fallbacks.lock().unwrap_or_else(PoisonError::into_inner).retain(|table, _| is_there(table));
+            let mut served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
+            served.retain(|partition, _| is_there(&partition.table()));
         }
     }
 }

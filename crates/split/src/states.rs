@@ -23,6 +23,10 @@ use crate::{
     work::{Ground, Work},
 };
 
+/// A split that so many workers in a row have taken up and got no further with probably ends them. Far more than an operator who
+/// restarts servers, or a machine that is short of memory, brings about in a row.
+const MOST_ABANDONED: u32 = 20;
+
 /// What became of an effort.
 #[derive(Clone, Debug)]
 pub enum Effort {
@@ -41,6 +45,12 @@ impl Work {
         let Some(mut loaded) = self.records.take(loaded, &self.worker, self.options.lease).await? else {
             return Ok(Effort::Elsewhere);
         };
+        if loaded.row.abandoned > MOST_ABANDONED {
+            loaded = match failed::abandoned(self, &loaded).await {
+                Err(SplitError::LeaseLost) => return Ok(Effort::Elsewhere),
+                parked => parked?,
+            };
+        }
         while loaded.row.lease.is_some() {
             loaded = match self.next(&loaded, ground).await {
                 Ok(next) => next,

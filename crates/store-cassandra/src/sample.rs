@@ -10,6 +10,7 @@ use scylla::response::{PagingState, query_result::QueryResult};
 
 use crate::{
     error::corrupt,
+    scan::Sight,
     statements::{KnownTable, Shape},
     store::Inside,
 };
@@ -50,8 +51,9 @@ impl Inside {
         loop {
             let wanted = (count - keys.len()).min(KEYS);
             let values = (token_of(from),);
-            let answer =
-                self.read_answer(table, Shape::Partitions, &values, wanted, state, self.sample_deadline()).await;
+            let answer = self
+                .read_answer(table, Shape::Partitions, &values, wanted, state, self.sample_deadline(), Sight::Usual)
+                .await;
             let (answer, next) = match answer {
                 Ok(answer) => answer,
                 Err(failure) => return Err(self.explain_read(name, table, failure).await),
@@ -84,7 +86,7 @@ impl Inside {
                 max_bytes: STEP_BYTES,
                 timeout: self.options.metadata_timeout,
             };
-            let page = self.page(table, &scan).await?;
+            let page = self.page(table, &scan, Sight::Usual).await?;
             size.rows += page.rows.len() as u64;
             size.bytes += page.rows.iter().map(|row| Row::bytes(row) as u64).sum::<u64>();
             after = page.rows.last().map(|row| anabranch_store::After::Row(row.key()));

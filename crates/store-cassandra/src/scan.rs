@@ -131,20 +131,29 @@ pub(crate) fn partition_values(partition: &PartitionKey) -> (&str, i64, i64) {
     (partition.series.as_str(), i64::from(partition.time_bucket.0), i64::from(partition.event_bucket.0))
 }
 
+/// How many replicas a read looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sight {
+    /// As many as are configured.
+    Usual,
+    /// All of them; what some of them lack they have afterwards.
+    Everywhere,
+}
+
 impl Inside {
     /// One page of a scan.
-    pub(crate) async fn page(&self, table: &KnownTable, scan: &Scan) -> Result<ScanPage, StoreError> {
+    pub(crate) async fn page(&self, table: &KnownTable, scan: &Scan, sight: Sight) -> Result<ScanPage, StoreError> {
         let deadline = self.env.monotonic().saturating_add(scan.timeout);
         let slices = slices(&scan.span, scan.direction);
         let mut page = PageBuilder::new(scan.max_rows, scan.max_bytes);
         // The rest of an event is seldom more than nothing: asking for it beside the rest of the partition costs no time.
         let pages = match &slices[..] {
             [] => return self.empty_page(table, scan).await,
-            [one] => vec![self.read_slice(table, scan, one, deadline).await?],
+            [one] => vec![self.read_slice(table, scan, one, deadline, sight).await?],
             [one, other, ..] => {
                 let (one, other) = try_join(
-                    self.read_slice(table, scan, one, deadline),
-                    self.read_slice(table, scan, other, deadline),
+                    self.read_slice(table, scan, one, deadline, sight),
+                    self.read_slice(table, scan, other, deadline, sight),
                 )
                 .await?;
                 if one.more { vec![one] } else { vec![one, other] }
@@ -171,6 +180,7 @@ impl Inside {
         scan: &Scan,
         bounds: &Bounds,
         deadline: Duration,
+        sight: Sight,
     ) -> Result<ScanPage, StoreError> {
         let mut page = PageBuilder::new(scan.max_rows, scan.max_bytes);
         let shape = Shape::Read(bounds.slice(), scan.direction);
@@ -178,7 +188,7 @@ impl Inside {
         let mut state = PagingState::start();
         loop {
             let wanted = page.wanted(table.row_size.bytes());
-            let answer = self.read_answer(table, shape, &values, wanted, state, deadline).await;
+            let answer = self.read_answer(table, shape, &values, wanted, state, deadline, sight).await;
             let (rows, next) = match answer {
                 Ok(answer) => answer,
                 Err(failure) => return Err(self.explain_read(&scan.table, table, failure).await),
@@ -198,6 +208,7 @@ impl Inside {
     }
 
     /// One answer of the server, and where the next one begins.
+    #[expect(clippy::too_many_arguments, reason = "each names one thing")]
     pub(crate) async fn read_answer(
         &self,
         table: &KnownTable,
@@ -206,6 +217,7 @@ impl Inside {
         rows: usize,
         state: PagingState,
         deadline: Duration,
+        sight: Sight,
     ) -> Result<(QueryResult, Option<PagingState>), ReadFailure> {
         let mut statement =
             table.statement(&self.session, shape).await.map_err(|error| ReadFailure::driver(error.into()))?;
@@ -216,8 +228,9 @@ impl Inside {
         }
         statement.set_request_timeout(Some(left));
         statement.set_page_size(i32::try_from(rows).unwrap_or(i32::MAX));
-        let reservation = self.hedge.reserve();
+        let reservation = (sight == Sight::Usual).then(|| self.hedge.reserve()).flatten();
         let profile = match &reservation {
+            _ if sight == Sight::Everywhere => &self.profiles.reads_everywhere,
             Some(reservation) => {
                 statement.set_history_listener(Arc::new(SecondRead(reservation.clone())));
                 &self.profiles.hedged_reads
@@ -227,7 +240,9 @@ impl Inside {
         statement.set_execution_profile_handle(Some(profile.clone()));
         let (answer, next) =
             self.session.execute_single_page(&statement, values, state).await.map_err(ReadFailure::driver)?;
-        self.hedge.took(self.env.monotonic().saturating_sub(begun));
+        if sight == Sight::Usual {
+            self.hedge.took(self.env.monotonic().saturating_sub(begun));
+        }
         Ok((answer, next.into_paging_control_flow().continue_value()))
     }
 }

@@ -12,6 +12,7 @@ use scylla::{
         load_balancing::DefaultPolicy,
         retry::{DefaultRetryPolicy, FallthroughRetryPolicy},
     },
+    statement::Consistency,
 };
 use tokio_rustls::rustls::{
     ClientConfig, RootCertStore,
@@ -32,6 +33,8 @@ pub(crate) struct Profiles {
     pub(crate) reads: ExecutionProfileHandle,
     /// Reads that may be sent twice.
     pub(crate) hedged_reads: ExecutionProfileHandle,
+    /// Reads that every replica must answer: differences between them are mended on the way.
+    pub(crate) reads_everywhere: ExecutionProfileHandle,
     /// Everything that changes something. Each attempt is ours to judge: the driver tells only of its last one, and
     /// "not available" after a time-out must not read as "nothing was changed".
     pub(crate) changes: ExecutionProfileHandle,
@@ -80,6 +83,7 @@ fn profiles(options: &CassandraOptions, hedge: &Arc<Hedge>) -> Profiles {
     let reads = || profile().retry_policy(Arc::new(DefaultRetryPolicy::new()));
     Profiles {
         reads: reads().build().into_handle(),
+        reads_everywhere: reads().consistency(Consistency::All).build().into_handle(),
         hedged_reads: reads()
             .speculative_execution_policy(Some(Arc::new(SlowReads(hedge.clone()))))
             .build()

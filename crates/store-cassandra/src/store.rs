@@ -26,7 +26,7 @@ use crate::{
     documents::Documents,
     error::{Fate, fate, read_error, refused, unavailable},
     names,
-    scan::ReadFailure,
+    scan::{ReadFailure, Sight},
     schema::Schema,
     session::{self, Profiles},
     statements::{KnownTable, KnownTables},
@@ -148,7 +148,15 @@ impl Store for CassandraStore {
             return Err(refused("a scan of no rows"));
         }
         let inside = self.inside()?;
-        inside.page(&*inside.table(&scan.table)?, scan).await
+        inside.page(&*inside.table(&scan.table)?, scan, Sight::Usual).await
+    }
+
+    async fn scan_everywhere(&self, scan: &Scan) -> Result<ScanPage, StoreError> {
+        if scan.max_rows == 0 {
+            return Err(refused("a scan of no rows"));
+        }
+        let inside = self.inside()?;
+        inside.page(&*inside.table(&scan.table)?, scan, Sight::Everywhere).await
     }
 
     async fn occupied(

@@ -48,6 +48,13 @@ pub trait Store: Send + Sync + 'static {
     /// a page has more rows or bytes than the back end reads at once, batches that arrive meanwhile may be seen in part.
     async fn scan(&self, scan: &Scan) -> Result<ScanPage, StoreError>;
 
+    /// As [`Store::scan`], but sees also rows that were never answered with `Ok` and lie on some replicas only, which other scans see
+    /// or don't; whatever it has seen every later scan sees. Refuses while a replica is away. Where every row is kept once, there
+    /// is no difference.
+    async fn scan_everywhere(&self, scan: &Scan) -> Result<ScanPage, StoreError> {
+        self.scan(scan).await
+    }
+
     /// The partitions of a series within a span of time buckets that hold a row: in the order of buckets, or its
     /// reverse, at most `limit`. Only for stores with [`Capabilities::ordered_partitions`]; others refuse.
     async fn occupied(

@@ -58,6 +58,11 @@ impl MemoryStore {
         self.state().forget_row(table, partition, key);
     }
 
+    /// What a scan would see if these batches had been written, which they aren't.
+    pub fn scan_as_if(&self, scan: &Scan, written: Vec<PartitionBatch>) -> Result<ScanPage, StoreError> {
+        self.state().scan_as_if(scan, written)
+    }
+
     /// Never held over an await.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)

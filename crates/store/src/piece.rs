@@ -13,13 +13,15 @@ use crate::{After, Direction, ReadLimits, Scan, ScanPage, ScanSpan, Store, Store
 /// Rows looked at to find where a read upwards begins.
 const SEEK_ROWS: usize = 8;
 
-/// Where a piece begins and ends.
+/// Where a piece begins and ends, and how much lies between.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PieceBounds {
     /// Its first event in table order.
     pub newest: Position,
     /// Its last event in table order.
     pub oldest: Position,
+    /// Rows of history in it.
+    pub rows: u64,
 }
 
 /// How much history a row of a piece holds; only a guess that saves work.
@@ -56,6 +58,8 @@ pub struct PieceReader {
     /// Upwards: whether the beginning was found.
     sought: bool,
     rows: VecDeque<Row>,
+    /// Of a read of the whole piece: rows met so far.
+    counted: Option<u64>,
     exhausted: bool,
     bytes_read: u64,
 }
@@ -79,7 +83,13 @@ impl PieceReader {
             Direction::Forward => *after <= bounds.oldest,
             Direction::Backward => *after >= bounds.newest,
         });
+        let whole = interval.start <= bounds.oldest.time && bounds.newest.time < interval.end;
+        let from_the_beginning = after.as_ref().is_none_or(|after| match direction {
+            Direction::Forward => *after > bounds.newest,
+            Direction::Backward => *after < bounds.oldest,
+        });
         PieceReader {
+            counted: (whole && from_the_beginning).then_some(0),
             store,
             table,
             partition,
@@ -140,7 +150,8 @@ impl PieceReader {
             }
         }
         if !page.more {
-            self.check_end()?;
+            // What came with the last rows is good only if nothing is missing.
+            self.check_end().inspect_err(|_| self.rows.clear())?;
             self.exhausted = true;
         }
         Ok(())
@@ -166,6 +177,7 @@ impl PieceReader {
             if self.is_wanted(&position) {
                 self.rows.push_back(row);
             }
+            self.counted = self.counted.map(|counted| counted + 1);
             self.met = Some(position);
         }
         Ok(below && self.direction == Direction::Forward)
@@ -181,7 +193,10 @@ impl PieceReader {
         let span = ScanSpan::Interval { interval: self.interval, after: self.after.clone().map(After::Event) };
         let rows = block.span(&span, self.direction).and_then(|range| block.rows(range, self.direction));
         match rows {
-            Ok(rows) => self.rows.extend(rows),
+            Ok(rows) => {
+                self.counted = self.counted.map(|counted| counted + rows.len() as u64);
+                self.rows.extend(rows);
+            }
             Err(error) => return Err(self.damaged(&row.position, &error.to_string())),
         }
         match self.direction {
@@ -262,7 +277,17 @@ impl PieceReader {
                 (&self.bounds.newest, follows)
             }
         };
-        if complete { Ok(()) } else { Err(self.damaged(end, "is missing at the end of the piece")) }
+        if !complete {
+            return Err(self.damaged(end, "is missing at the end of the piece"));
+        }
+        // Plain rows don't tell what lies beside them; their number does.
+        match self.counted.filter(|counted| *counted != self.bounds.rows) {
+            Some(counted) => {
+                let what = format!("ends a piece of {counted} rows instead of {}", self.bounds.rows);
+                Err(self.damaged(end, &what))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Upwards: where the read begins, if not at the end of the piece.

@@ -404,9 +404,9 @@ impl<'a> Filling<'a> {
             Order::LatestFirst => group.interval.start == bucket.start,
             Order::OldestFirst => group.interval.end == bucket.end,
         };
-        for reader in &open.readers {
+        for (reader, event_bucket) in open.readers.iter().zip(&group.event_buckets) {
             if let Some(error) = reader.fallback() {
-                self.engine.note_fallback(&group.table, error);
+                self.engine.note_fallback(&plan.namespace, group, *event_bucket, &plan.series, error);
             }
             self.page.bytes_read += reader.bytes_read();
             if to_the_end && reader.bytes_read() > 0 && reader.is_done() {

@@ -60,6 +60,8 @@ impl Engine {
         let deadline = self.env.monotonic() + time;
         let wanted = if request.page_size == 0 { config.page_limits.default_page_size } else { request.page_size };
         let wanted = wanted.min(config.page_limits.max_page_size) as usize;
+        let asked = if request.page_bytes == 0 { config.page_limits.default_page_bytes } else { request.page_bytes };
+        let mut bytes_left = asked.min(config.page_limits.max_page_bytes);
         let (mut at, mut token) = position(request)?;
         let mut page = SearchPage::default();
         while at < request.series.len() {
@@ -75,12 +77,15 @@ impl Engine {
                 });
                 break;
             }
-            let found = Box::pin(read(
-                self,
-                part(request, at, token.clone(), wanted - page.records.len(), left),
-                ReadClass::Bulk,
-            ))
-            .await?;
+            let records_left = wanted - page.records.len();
+            let part = part(request, at, token.clone(), records_left, bytes_left, left);
+            let found = Box::pin(read(self, part, ReadClass::Bulk)).await?;
+            let bytes: u64 = found.records.iter().map(|record| record.bytes() as u64).sum();
+            // A record bigger than all that is left waits for the next page (R3).
+            if bytes > bytes_left && !page.records.is_empty() {
+                break;
+            }
+            bytes_left = bytes_left.saturating_sub(bytes);
             page.partitions_read += found.partitions_read;
             page.bytes_read += found.bytes_read;
             let series = &request.series[at];
@@ -89,8 +94,9 @@ impl Engine {
                 Some(next) => token = next,
                 None => (at, token) = (at + 1, String::new()),
             }
-            page.partial = found.partial;
-            let full = page.records.len() >= wanted || found.bytes_full;
+            // What left the retention stays said when the next history is whole (R2).
+            page.partial = found.partial.or(page.partial.filter(|kept| kept.reason == PartialReason::Retention));
+            let full = page.records.len() >= wanted || found.bytes_full || bytes_left == 0;
             if full || page.partial.is_some_and(|partial| partial.reason == PartialReason::Slo) {
                 break;
             }
@@ -102,7 +108,14 @@ impl Engine {
     }
 }
 
-fn part(request: &SearchRequest, at: usize, page_token: String, records: usize, left: Duration) -> ReadRequest {
+fn part(
+    request: &SearchRequest,
+    at: usize,
+    page_token: String,
+    records: usize,
+    bytes: u64,
+    left: Duration,
+) -> ReadRequest {
     ReadRequest {
         namespace: request.namespace.clone(),
         series: request.series[at].clone(),
@@ -111,7 +124,7 @@ fn part(request: &SearchRequest, at: usize, page_token: String, records: usize, 
         order: request.order,
         query: request.query.clone(),
         page_size: records as u32,
-        page_bytes: request.page_bytes,
+        page_bytes: bytes,
         page_token,
         timeout: Some(left),
         ..ReadRequest::default()

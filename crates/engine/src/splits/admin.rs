@@ -1,17 +1,25 @@
 //! What an operator asks of splits.
 
-use anabranch_model::{EventBucket, PartitionKey, ReadMode, SliceState, TimeBucket, TimeSeriesId};
+use anabranch_model::{
+    EventBucket, Interval, NamespaceName, PartitionKey, ReadMode, Slice, SliceState, TableName, TimeBucket,
+    TimeSeriesId,
+};
 use anabranch_split::{State, WidePartition, WideRow};
-use anabranch_store::{Direction, ReadClass};
+use anabranch_store::{Direction, ReadClass, Scan, ScanSpan};
+use futures_util::future::try_join_all;
 
 use crate::{
     EngineError, NamespaceRecord,
     engine::Engine,
-    splits::{due::Errand, ground::bucket, verdict::KeptDifference},
+    splits::{due::Errand, verdict::KeptDifference, worker::Rechecked},
 };
 
-/// Partitions that one request may name.
-pub const MAX_REQUESTED: usize = 1000;
+/// Partitions that one request takes up: a record is made for each.
+pub const MAX_REQUESTED: usize = 100;
+/// Partitions that one request looks into to find them, where the store can't list those that hold something.
+const MAX_PROBED: usize = 10_000;
+/// Of these, so many at once.
+const PROBES_AT_ONCE: usize = 8;
 
 /// Which partitions an operator means.
 #[derive(Clone, Debug, Default)]
@@ -33,6 +41,22 @@ impl SplitSelection {
             && self.time_bucket.is_none_or(|bucket| bucket == partition.time_bucket)
             && self.event_bucket.is_none_or(|bucket| bucket == partition.event_bucket)
     }
+}
+
+/// What a request for splits came to.
+#[derive(Clone, Debug, Default)]
+pub struct Requested {
+    /// The records of the partitions that were taken up.
+    pub rows: Vec<WideRow>,
+    /// Whether more partitions were meant than one request takes up.
+    pub more: bool,
+}
+
+/// Partitions that are meant, and whether there are more.
+#[derive(Default)]
+struct Meant {
+    partitions: Vec<WidePartition>,
+    more: bool,
 }
 
 /// What a recheck on demand found.
@@ -76,60 +100,116 @@ impl Engine {
         Ok(self.splits.records.load(&partition).await?.map(|loaded| loaded.row))
     }
 
-    /// Asks that partitions be looked at, wide or not. Answers their records.
-    pub async fn request_splits(&self, name: &str, which: &SplitSelection) -> Result<Vec<WideRow>, EngineError> {
+    /// Asks that partitions be looked at, wide or not; a limited number of them at once.
+    pub async fn request_splits(&self, name: &str, which: &SplitSelection) -> Result<Requested, EngineError> {
         self.check_ready()?;
-        let mut rows = Vec::new();
-        for partition in self.requested(name, which).await? {
+        let Meant { partitions, more } = self.requested(name, which).await?;
+        let mut rows = Vec::with_capacity(partitions.len());
+        for partition in partitions {
             let loaded = self.splits.records.detect(&partition, None).await?;
-            self.splits.due.push(partition, Errand::Advance);
+            if !self.splits.due.push(partition, Errand::Advance) {
+                self.metrics.split_work_dropped.inc(); // the next sweep finds it
+            }
             rows.push(loaded.row);
         }
-        Ok(rows)
+        Ok(Requested { rows, more })
     }
 
-    /// The partitions that a request means: of a series, those that hold something.
-    async fn requested(&self, name: &str, which: &SplitSelection) -> Result<Vec<WidePartition>, EngineError> {
+    /// The partitions that a request means: of a series, those that hold something, newest slices first.
+    async fn requested(&self, name: &str, which: &SplitSelection) -> Result<Meant, EngineError> {
         let namespace = self.registry.get(name)?;
         let Some(series) = &which.time_series_id else {
             return self.of_whole_slice(name, which).await;
         };
         let series = TimeSeriesId::new(series.clone())
             .map_err(|error| EngineError::invalid("time_series_id", error.to_string()))?;
-        let ordered = self.store.capabilities().ordered_partitions;
-        let mut found = Vec::new();
-        for slice in namespace.record.slices.iter().filter(|slice| slice.state == SliceState::Open) {
+        let mut meant = Meant::default();
+        let mut probes = MAX_PROBED;
+        let slices: Vec<&Slice> = namespace.record.slices.iter().collect();
+        for slice in slices.into_iter().rev().filter(|slice| slice.state == SliceState::Open) {
             let time_slice = slice.name();
             if which.time_slice.as_ref().is_some_and(|wanted| *wanted != time_slice) {
                 continue;
             }
-            let table = slice.table(&namespace.name);
-            let buckets =
-                slice.interval.length().as_secs().div_ceil(u64::from(slice.settings.seconds_per_bucket)) as u32;
-            let keys: Vec<(TimeBucket, EventBucket)> = if ordered {
-                let all = TimeBucket(0)..=TimeBucket(buckets.saturating_sub(1));
-                self.admission
-                    .store(ReadClass::Bulk)
-                    .occupied(&table, &series, all, Direction::Backward, MAX_REQUESTED)
-                    .await?
-            } else {
-                let wanted = which.time_bucket.map_or(0..buckets, |bucket| bucket..bucket + 1);
-                let spread =
-                    |bucket| (0..slice.settings.event_buckets).map(move |at| (TimeBucket(bucket), EventBucket(at)));
-                wanted.flat_map(spread).take(MAX_REQUESTED).collect()
-            };
-            found.extend(keys.into_iter().map(|(time_bucket, event_bucket)| {
+            let room = MAX_REQUESTED - meant.partitions.len();
+            let (keys, more) = self.occupied(&namespace.name, slice, &series, which, room, &mut probes).await?;
+            meant.more |= more;
+            meant.partitions.extend(keys.into_iter().map(|(time_bucket, event_bucket)| {
                 let key = PartitionKey { series: series.clone(), time_bucket, event_bucket };
                 WidePartition::new(namespace.name.clone(), time_slice.clone(), key)
             }));
         }
-        found.retain(|partition| which.holds(partition));
-        found.truncate(MAX_REQUESTED);
-        Ok(found)
+        Ok(meant)
+    }
+
+    /// The partitions of a series in a slice that hold something and are meant, newest first, as many as there is `room` for; and
+    /// whether there may be more.
+    async fn occupied(
+        &self,
+        name: &NamespaceName,
+        slice: &Slice,
+        series: &TimeSeriesId,
+        which: &SplitSelection,
+        room: usize,
+        probes: &mut usize,
+    ) -> Result<(Vec<(TimeBucket, EventBucket)>, bool), EngineError> {
+        let count = slice.interval.length().as_secs().div_ceil(u64::from(slice.settings.seconds_per_bucket));
+        let (table, last) = (slice.table(name), u32::try_from(count).unwrap_or(u32::MAX).saturating_sub(1));
+        let buckets = which.time_bucket.map_or(0..=last, |bucket| bucket..=bucket.min(last));
+        let meant = |event_bucket: u32| which.event_bucket.is_none_or(|wanted| wanted == event_bucket);
+        let mut found = Vec::new();
+        if self.store.capabilities().ordered_partitions {
+            let buckets = TimeBucket(*buckets.start())..=TimeBucket(*buckets.end());
+            let all = usize::try_from(slice.settings.event_buckets).unwrap_or(1).saturating_mul(room + 1);
+            let store = self.admission.store(ReadClass::Bulk);
+            found = store.occupied(&table, series, buckets, Direction::Backward, all).await?;
+            found.retain(|(_, event_bucket)| meant(event_bucket.0));
+        } else {
+            let spread = |bucket| (0..slice.settings.event_buckets).map(move |at| (bucket, at));
+            let mut candidates =
+                buckets.rev().flat_map(spread).filter(|(_, event_bucket)| meant(*event_bucket)).peekable();
+            // A record for every partition that could be would be far more than there are.
+            while found.len() <= room && candidates.peek().is_some() {
+                if *probes == 0 {
+                    return Ok((found, true));
+                }
+                let some: Vec<(u32, u32)> = candidates.by_ref().take(PROBES_AT_ONCE.min(*probes)).collect();
+                *probes -= some.len();
+                let probed = some.into_iter().map(|(time_bucket, event_bucket)| {
+                    let (time_bucket, event_bucket) = (TimeBucket(time_bucket), EventBucket(event_bucket));
+                    let key = PartitionKey { series: series.clone(), time_bucket, event_bucket };
+                    self.holds_something(&table, key)
+                });
+                let some = try_join_all(probed).await?;
+                found.extend(some.into_iter().flatten().map(|key| (key.time_bucket, key.event_bucket)));
+            }
+        }
+        let more = found.len() > room;
+        found.truncate(room);
+        Ok((found, more))
+    }
+
+    /// The partition, if it holds a row.
+    async fn holds_something(
+        &self,
+        table: &TableName,
+        partition: PartitionKey,
+    ) -> Result<Option<PartitionKey>, EngineError> {
+        let scan = Scan {
+            table: table.clone(),
+            partition: partition.clone(),
+            span: ScanSpan::Interval { interval: Interval::ALL, after: None },
+            direction: Direction::Forward,
+            max_rows: 1,
+            max_bytes: 1,
+            timeout: self.options.meta_timeout,
+        };
+        let page = self.admission.store(ReadClass::Bulk).scan(&scan).await?;
+        Ok((!page.rows.is_empty()).then_some(partition))
     }
 
     /// Every partition of a slice that is big enough, found by looking through the store.
-    async fn of_whole_slice(&self, name: &str, which: &SplitSelection) -> Result<Vec<WidePartition>, EngineError> {
+    async fn of_whole_slice(&self, name: &str, which: &SplitSelection) -> Result<Meant, EngineError> {
         let Some(time_slice) = &which.time_slice else {
             return Err(EngineError::invalid("time_series_id", "name a series, or a slice"));
         };
@@ -148,12 +228,13 @@ impl Engine {
                 wide.map(|size| WidePartition::new(namespace.name.clone(), time_slice.clone(), size.partition))
                     .filter(|partition| which.holds(partition)),
             );
-            if found.len() >= MAX_REQUESTED {
+            if found.len() > MAX_REQUESTED {
                 break;
             }
         }
+        let more = found.len() > MAX_REQUESTED;
         found.truncate(MAX_REQUESTED);
-        Ok(found)
+        Ok(Meant { partitions: found, more })
     }
 
     /// Lets splits that failed or are parked begin again at once. Answers their records.
@@ -168,7 +249,7 @@ impl Engine {
                 }
                 State::Parked { .. } | State::NotWide { .. } => {
                     row.state = State::Detected;
-                    row.attempts = 0;
+                    (row.attempts, row.abandoned) = (0, 0);
                     true
                 }
                 _ if row.set_aside.is_some() => {
@@ -219,22 +300,16 @@ impl Engine {
             if row.served.is_empty() {
                 continue;
             }
-            let skipped = self.why_not_rechecked(&row.partition)?;
-            let difference = if skipped.is_none() { self.recheck(&row.partition).await? } else { None };
-            let segments = if difference.is_some() || skipped.is_some() { 0 } else { row.served.len() };
-            found.push(Verified { partition: row.partition, segments, difference, skipped });
+            let partition = row.partition;
+            // Only what was really compared is told: records and windows change meanwhile.
+            let (segments, difference, skipped) = match self.recheck(&partition).await? {
+                Rechecked::Same { segments } => (segments, None, None),
+                Rechecked::Differs(difference) => (0, Some(*difference), None),
+                Rechecked::Skipped(reason) => (0, None, Some(reason)),
+            };
+            found.push(Verified { partition, segments, difference, skipped });
         }
         Ok(found)
-    }
-
-    /// Why a comparison with the original would mean nothing now, if it would.
-    fn why_not_rechecked(&self, partition: &WidePartition) -> Result<Option<String>, EngineError> {
-        let namespace = self.registry.get(partition.namespace.as_str())?;
-        let Some(bucket) = bucket(&namespace.record, partition) else {
-            return Ok(Some("its slice is closed".to_owned()));
-        };
-        let changing = namespace.record.may_be_backfilled(bucket, self.env.now(), self.registry.notice());
-        Ok(changing.then(|| "a backfill window may still bring events; it is compared when that is over".to_owned()))
     }
 
     /// Sets how far reads of a namespace trust splits.

@@ -133,7 +133,7 @@ impl Engine {
 
     async fn compare_beside(&self, doubted: &DoubtedRead) -> Result<(), EngineError> {
         let namespace = self.registry.get(doubted.partition.namespace.as_str())?;
-        self.registry.check_fresh()?;
+        self.check_ready()?;
         let Some(row) = self.splits.router.record(&doubted.partition).await? else { return Ok(()) };
         let reopened = namespace.record.splits.reopened(doubted.slice_start);
         let Some(served) = Served::of(row, reopened).map(Arc::new) else { return Ok(()) };
@@ -145,7 +145,7 @@ impl Engine {
             max_rows: doubted.rows,
             original_first: self.env.random_below(2) == 0,
         };
-        let comparison = self.splits.scrubber.compare(&doubt).await?;
+        let comparison = self.splits.comparer.compare(&doubt).await?;
         if comparison.original.calls == 0 {
             return Ok(()); // nothing of it lies in pieces
         }

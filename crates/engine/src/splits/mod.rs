@@ -5,6 +5,7 @@
 //! | `route` | for one read: which partitions come from pieces, what is compared beside it, what looks wide |
 //! | `worker` | takes detections from the bus and brings records forward, a few at a time |
 //! | `sweep` | looks at all records: what was left over, has grown, or was not looked at for long |
+//! | `looks` | what the last sweep found, so that it lists only slices in which something happened |
 //! | `doubt` | reads both sides beside requests; promotes, demotes, sets aside |
 //! | `verdict` | what follows from a difference between a split and its original |
 //! | `ground` | what a worker must know of a partition, stored before it is handed out |
@@ -16,6 +17,7 @@ pub mod admin;
 mod doubt;
 mod due;
 mod ground;
+mod looks;
 mod payment;
 mod route;
 pub mod summary;
@@ -32,9 +34,11 @@ use std::{
 use anabranch_bus::Bus;
 use anabranch_runtime::Env;
 use anabranch_split::{Pace, Records, Router, RouterOptions, Work, WorkOptions};
-use anabranch_store::Store;
+use anabranch_store::{Store, Thorough};
 
-use crate::splits::{doubt::Doubts, due::DueQueue, payment::Payments, summary::Summaries, waiting::LatestWaiting};
+use crate::splits::{
+    doubt::Doubts, due::DueQueue, looks::Looks, payment::Payments, summary::Summaries, waiting::LatestWaiting,
+};
 
 pub(crate) use route::Routing;
 
@@ -85,7 +89,9 @@ pub(crate) struct Splits {
     pub(crate) pace: Arc<Pace>,
     /// One for each split that is worked on at once.
     pub(crate) workers: Vec<Work>,
-    /// For comparisons, slowly.
+    /// For comparisons beside reads: it reads as they do.
+    pub(crate) comparer: Work,
+    /// For comparisons that decide something: it sees what any replica holds.
     pub(crate) scrubber: Work,
     pub(crate) due: DueQueue,
     pub(crate) doubts: Doubts,
@@ -94,6 +100,8 @@ pub(crate) struct Splits {
     pub(crate) waiting: LatestWaiting,
     /// Pages whose first lookup of a partition could have been timed: one in some is.
     pub(crate) pages_routed: AtomicU64,
+    /// Held by the one sweep.
+    pub(crate) looks: tokio::sync::Mutex<Looks>,
     pub(crate) options: SplitOptions,
 }
 
@@ -105,11 +113,14 @@ impl Splits {
         let home = if store.capabilities().shared { format!("{:016x}", env.random_u64()) } else { "local".to_owned() };
         // One name for all workers of a process: its queue sees to it that no two work on one partition, and any of them may go on
         // with what another had begun.
-        let worker = || Work::new(store.clone(), env.clone(), options.work, home.clone(), pace.clone());
+        let worker = |store| Work::new(store, env.clone(), options.work, home.clone(), pace.clone());
+        // What is planned, copied and proven must not depend on which replica was asked.
+        let thorough: Arc<dyn Store> = Arc::new(Thorough::new(store.clone()));
         Splits {
             router: Router::new(records.clone(), env.clone(), options.router),
-            workers: (0..options.concurrent).map(|_| worker()).collect(),
-            scrubber: worker(),
+            workers: (0..options.concurrent).map(|_| worker(thorough.clone())).collect(),
+            comparer: worker(store.clone()),
+            scrubber: worker(thorough),
             records,
             bus,
             due: DueQueue::new(options.max_due),
@@ -118,6 +129,7 @@ impl Splits {
             summaries: Summaries::default(),
             waiting: LatestWaiting::default(),
             pages_routed: AtomicU64::new(0),
+            looks: tokio::sync::Mutex::default(),
             pace,
             options,
         }

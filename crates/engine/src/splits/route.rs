@@ -6,9 +6,11 @@ use std::{
 };
 
 use anabranch_bus::{Detection, Published};
-use anabranch_model::{Interval, Order, PartitionKey, Position, ReadMode, TableName, Timestamp};
+use anabranch_model::{
+    EventBucket, Interval, Order, PartitionKey, Position, ReadMode, TableName, TimeSeriesId, Timestamp,
+};
 use anabranch_split::{HistoryReader, Served, SliceFilter, WidePartition};
-use anabranch_store::{After, Store};
+use anabranch_store::{After, ErrorKind, Store, StoreError};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::{
@@ -178,11 +180,32 @@ impl<'a> Routing<'a> {
 }
 
 impl Engine {
-    /// A read piece by piece had to go back to the original.
-    pub(crate) fn note_fallback(&self, table: &TableName, error: &anabranch_store::StoreError) {
+    /// A read piece by piece had to go back to the original. A piece that isn't what it should be is compared at once, whole.
+    pub(crate) fn note_fallback(
+        &self,
+        namespace: &Namespace,
+        group: &Group,
+        event_bucket: EventBucket,
+        series: &TimeSeriesId,
+        error: &StoreError,
+    ) {
+        let table = &group.table;
         self.metrics.split_fallbacks.inc();
-        if matches!(error, anabranch_store::StoreError::Corrupt { .. }) {
+        if error.kind() == ErrorKind::Corrupt {
             self.metrics.checksum_mismatches.with_label_values(&["read"]).inc();
+            let key = PartitionKey { series: series.clone(), time_bucket: group.bucket, event_bucket };
+            let doubted = DoubtedRead {
+                partition: WidePartition::new(namespace.name.clone(), table.table.clone(), key),
+                slice_start: group.slice.interval.start,
+                interval: Interval::ALL,
+                order: Order::LatestFirst,
+                after: None,
+                rows: u64::MAX,
+                beside: Beside::Compare,
+            };
+            if !self.splits.doubts.push(doubted) {
+                self.metrics.comparisons.with_label_values(&["dropped"]).inc();
+            }
         }
         tracing::warn!(table = %table, %error, "a piece can't be read; the original was read instead");
         if self.splits.router.fell_back(table) {
@@ -214,6 +237,15 @@ impl Engine {
         }
         let immutable = bucket.end <= sealed;
         let time_slice = group.table.table.clone();
+        // What is split is extended as time seals it, without being asked; only when that has not come for long, it is.
+        let wide = WidePartition::new(namespace.name.clone(), time_slice.clone(), partition.clone());
+        let served = self.splits.router.served_until(&wide);
+        if served
+            .is_some_and(|until| sealed.min(bucket.end) <= until.saturating_add(self.splits.options.extend_interval))
+        {
+            self.metrics.detections.with_label_values(&[namespace.name.as_str(), "known"]).inc();
+            return;
+        }
         let detection = Detection::new(namespace.name.clone(), time_slice, partition, immutable, Some(bytes));
         let outcome = match self.splits.bus.publish(detection) {
             Published::Accepted => "accepted",

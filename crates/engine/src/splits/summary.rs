@@ -44,6 +44,17 @@ impl SplitSummary {
         }
     }
 
+    pub(crate) fn merge(&mut self, other: &SplitSummary) {
+        for (state, count) in &other.states {
+            *self.states.entry(state).or_default() += count;
+        }
+        self.served += other.served;
+        self.set_aside += other.set_aside;
+        self.resting += other.resting;
+        let room = NAMED.saturating_sub(self.wide.len());
+        self.wide.extend(other.wide.iter().take(room).cloned());
+    }
+
     /// Partitions that were found wide.
     pub fn wide_partitions(&self) -> u64 {
         self.states.iter().filter(|(state, _)| **state != "NOT_WIDE").map(|(_, count)| count).sum()

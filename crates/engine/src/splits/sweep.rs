@@ -1,13 +1,16 @@
 //! Looks at all records of open slices now and then: what was left over by a worker that died, what is to be tried again, what has
-//! grown, what was opened again, what was not looked at for long. Filters are built anew on the way.
+//! grown, what was opened again, what was not looked at for long. Filters are built anew on the way. A slice in which everything rests
+//! and nothing was changed is not listed again.
 
-use anabranch_model::{Slice, SliceState, Timestamp};
-use anabranch_split::{State, WidePartition, WideRow};
+use std::collections::BTreeMap;
+
+use anabranch_model::{NamespaceName, Slice, SliceState, TableName, Timestamp};
+use anabranch_split::{Loaded, State, WidePartition, WideRow};
 
 use crate::{
     EngineError, NamespaceRecord,
     engine::Engine,
-    splits::{due::Errand, ground::bucket, summary::SplitSummary, waiting::Waiting},
+    splits::{due::Errand, ground::bucket, looks::Look, summary::SplitSummary, waiting::Waiting},
 };
 
 /// Slices whose filters are counted one by one.
@@ -30,43 +33,85 @@ impl Engine {
     }
 
     /// One look at everything; answers how many records there are.
-    pub(crate) async fn sweep(&self) -> Result<usize, EngineError> {
+    pub(crate) async fn sweep(&self) -> Result<u64, EngineError> {
         self.check_ready()?;
         let snapshot = self.registry.snapshot();
-        let mut records = 0;
-        let mut states = std::collections::BTreeMap::<&'static str, i64>::new();
+        let mut looks = self.splits.looks.lock().await;
         let mut due = Vec::new();
-        let mut summaries = std::collections::BTreeMap::new();
+        let mut summaries = BTreeMap::new();
         let mut waiting = Waiting::default();
         for (name, namespace) in snapshot.iter().filter(|(_, namespace)| !namespace.record.deleting) {
+            // Before any record is listed: what changes later is told of later.
+            let changes = self.splits.records.changes(name).await?;
             let mut summary = SplitSummary::new(self.env.now());
             for slice in namespace.record.slices.iter().filter(|slice| slice.state == SliceState::Open) {
-                let found = self.splits.router.rebuild(name, &slice.name()).await?;
-                records += found.len();
-                summary.resting += u64::from(self.splits.router.rests(&slice.table(name)));
-                for loaded in &found {
-                    *states.entry(loaded.row.state.name()).or_default() += 1;
-                    summary.add(&loaded.row);
-                    self.note_waiting(&mut waiting, &namespace.record, slice, &loaded.row);
-                    if let Some(errand) = self.errand(&namespace.record, slice, &loaded.row)
-                        && self.splits.options.concurrent > 0
-                    {
-                        due.push((errand, loaded.row.partition.clone()));
-                    }
+                let table = slice.table(name);
+                let reopened = namespace.record.splits.reopened(slice.interval.start);
+                let (changes, now) = (changes.get(&slice.name()).copied(), self.env.monotonic());
+                summary.resting += u64::from(self.splits.router.rests(&table));
+                let interval = self.splits.options.sweep_interval;
+                if let Some(known) = looks.still(&table, changes, reopened, now, interval) {
+                    summary.merge(known);
+                    self.metrics.slices_swept.with_label_values(&["unchanged"]).inc();
+                    continue;
                 }
+                let (found, busy) = self.list_slice(&namespace.record, name, slice, &mut due, &mut waiting).await?;
+                summary.merge(&found);
+                looks.note(table, Look { changes, reopened, busy, at: now, summary: found });
+                self.metrics.slices_swept.with_label_values(&["listed"]).inc();
             }
             summaries.insert(name.clone(), summary);
         }
+        let is_there = |table: &TableName| {
+            let namespace = snapshot.get(&table.namespace);
+            namespace.is_some_and(|namespace| namespace.record.slices.iter().any(|slice| slice.name() == table.table))
+        };
+        looks.retain(is_there);
+        self.splits.router.retain(is_there);
+        let mut states = BTreeMap::<&'static str, i64>::new();
+        for (state, count) in summaries.values().flat_map(|summary| &summary.states) {
+            *states.entry(state).or_default() += i64::try_from(*count).unwrap_or(i64::MAX);
+        }
+        let records = summaries.values().flat_map(|summary| summary.states.values()).sum();
         self.traffic.retain(|name| snapshot.contains_key(name));
         self.splits.summaries.replace(summaries);
         self.splits.waiting.replace(waiting);
         self.queue(due);
-        self.splits.router.retain(|table| {
-            let namespace = snapshot.get(&table.namespace);
-            namespace.is_some_and(|namespace| namespace.record.slices.iter().any(|slice| slice.name() == table.table))
-        });
         self.note_gauges(&states);
         Ok(records)
+    }
+
+    /// Looks at all records of a slice. Says also whether anything may come of them without anybody changing one.
+    async fn list_slice(
+        &self,
+        record: &NamespaceRecord,
+        name: &NamespaceName,
+        slice: &Slice,
+        due: &mut Vec<(Errand, WidePartition)>,
+        waiting: &mut Waiting,
+    ) -> Result<(SplitSummary, bool), EngineError> {
+        let reopened = record.splits.reopened(slice.interval.start);
+        let mut summary = SplitSummary::new(self.env.now());
+        let mut busy = false;
+        for Loaded { row, .. } in self.splits.router.rebuild(name, &slice.name()).await? {
+            summary.add(&row);
+            self.note_waiting(waiting, record, slice, &row);
+            let errand = self.errand(record, slice, &row);
+            let grows = bucket(record, &row.partition).is_some_and(|bucket| row.served_until() < Some(bucket.end));
+            busy |= errand.is_some()
+                || row.lease.is_some()
+                // It is compared anew when the backfill that opened it has ended.
+                || row.served.iter().any(|segment| segment.as_of < reopened)
+                || match row.state {
+                    State::Completed { .. } => grows,
+                    State::NotWide { .. } | State::Parked { .. } => false,
+                    _ => true,
+                };
+            if let Some(errand) = errand.filter(|_| self.splits.options.concurrent > 0) {
+                due.push((errand, row.partition));
+            }
+        }
+        Ok((summary, busy))
     }
 
     /// What is urgent comes first, and nobody is always last: where not all fit, none waits for ever (S5).
@@ -121,7 +166,13 @@ impl Engine {
     }
 
     /// Whether time has sealed enough of a tail: probably a piece, or all of it, or a little for long.
-    fn is_extension_due(&self, record: &NamespaceRecord, row: &WideRow, end: Timestamp, now: Timestamp) -> bool {
+    pub(crate) fn is_extension_due(
+        &self,
+        record: &NamespaceRecord,
+        row: &WideRow,
+        end: Timestamp,
+        now: Timestamp,
+    ) -> bool {
         let (State::Completed { .. }, Some(last)) = (&row.state, row.served.last()) else { return false };
         let sealed = record.sealable_until(now).min(end);
         let looked = row.looked_until.max(last.span.end);
@@ -137,7 +188,7 @@ impl Engine {
             || sealed.since(looked) >= self.splits.options.extend_interval
     }
 
-    fn note_gauges(&self, states: &std::collections::BTreeMap<&'static str, i64>) {
+    fn note_gauges(&self, states: &BTreeMap<&'static str, i64>) {
         self.metrics.split_records.reset();
         for (state, count) in states {
             self.metrics.split_records.with_label_values(&[state]).set(*count);

@@ -10,7 +10,7 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::{EngineError, engine::Engine};
+use crate::{EngineError, NamespaceRecord, engine::Engine};
 
 /// Differences that are kept for each namespace.
 pub const KEPT_DIFFERENCES: usize = 100;
@@ -101,6 +101,12 @@ impl Engine {
             self.metrics.comparisons.with_label_values(&["not_confirmed"]).inc();
             return Ok(None);
         };
+        // A window that was opened meanwhile explains it: then it is compared again when that is over.
+        let changing = |record: &mut NamespaceRecord| Ok(self.why_not_rechecked(record, &partition).is_some());
+        if self.registry.change(&partition.namespace, changing).await? {
+            self.metrics.comparisons.with_label_values(&["inconclusive"]).inc();
+            return Ok(None);
+        }
         self.condemn(&partition, generation, &difference, suspect.found_by).await.map(Some)
     }
 

@@ -8,7 +8,7 @@ use anabranch_model::{Order, Timestamp};
 use anabranch_split::{Doubt, Effort, Loaded, Served, State, WidePartition, Work};
 
 use crate::{
-    EngineError,
+    EngineError, NamespaceRecord,
     engine::Engine,
     splits::{
         due::Errand,
@@ -17,6 +17,16 @@ use crate::{
     },
     tasks::INTERVAL,
 };
+
+/// What a recheck of a partition came to.
+pub(crate) enum Rechecked {
+    /// All of it is the same as the original.
+    Same { segments: usize },
+    /// It isn't, and is not used any more.
+    Differs(Box<KeptDifference>),
+    /// Nothing can be said, and why.
+    Skipped(String),
+}
 
 impl Engine {
     /// Takes detections down until the engine stops. One is acknowledged once its record exists.
@@ -52,8 +62,16 @@ impl Engine {
         let partition =
             WidePartition::new(detection.namespace.clone(), detection.time_slice.clone(), detection.partition());
         let Ok(namespace) = self.registry.get(partition.namespace.as_str()) else { return Ok(()) };
-        if bucket(&namespace.record, &partition).is_none() {
+        let Some(bucket) = bucket(&namespace.record, &partition) else {
             return Ok(()); // its slice is closed or gone
+        };
+        // What is split, and has nothing new that is sealed, is looked after by the sweep.
+        if let Some(known) = self.splits.records.load(&partition).await?
+            && matches!(known.row.state, State::Completed { .. })
+            && !self.is_extension_due(&namespace.record, &known.row, bucket.end, self.env.now())
+        {
+            self.splits.router.learn(&known.row);
+            return Ok(());
         }
         let loaded = self.splits.records.detect(&partition, detection.bytes_seen).await?;
         // Without workers here, those elsewhere find the record.
@@ -153,17 +171,17 @@ impl Engine {
 
     /// Compares every segment of a partition with its original, whole. Those that are the same count as of now; the first that
     /// isn't ends the use of all.
-    pub(crate) async fn recheck(&self, partition: &WidePartition) -> Result<Option<KeptDifference>, EngineError> {
+    pub(crate) async fn recheck(&self, partition: &WidePartition) -> Result<Rechecked, EngineError> {
         self.check_ready()?;
         let namespace = self.registry.get(partition.namespace.as_str())?;
         let now = self.env.now();
-        let Some(bucket) = bucket(&namespace.record, partition) else { return Ok(None) };
-        if namespace.record.may_be_backfilled(bucket, now, self.registry.notice()) {
-            return Ok(None); // what is compared now may change again
+        if let Some(reason) = self.why_not_rechecked(&namespace.record, partition) {
+            return Ok(Rechecked::Skipped(reason));
         }
         let as_of = namespace.record.splits.reopenings;
-        let Some(loaded) = self.splits.records.load(partition).await? else { return Ok(None) };
-        let Some(served) = Served::since(Arc::new(loaded.row.clone()), 0).map(Arc::new) else { return Ok(None) };
+        let nothing = || Rechecked::Skipped("nothing of it is served any more".to_owned());
+        let Some(loaded) = self.splits.records.load(partition).await? else { return Ok(nothing()) };
+        let Some(served) = Served::since(Arc::new(loaded.row.clone()), 0).map(Arc::new) else { return Ok(nothing()) };
         for segment in &loaded.row.served {
             let doubt = Doubt {
                 served: served.clone(),
@@ -175,12 +193,22 @@ impl Engine {
             };
             let comparison = self.splits.scrubber.compare(&doubt).await?;
             if comparison.difference.is_some() {
-                return self.confirm(Suspect { doubt, found_by: FoundBy::Recheck }).await;
+                return Ok(match self.confirm(Suspect { doubt, found_by: FoundBy::Recheck }).await? {
+                    Some(difference) => Rechecked::Differs(Box::new(difference)),
+                    None => Rechecked::Skipped("it changed while it was compared: compare it again".to_owned()),
+                });
             }
             self.metrics.comparisons.with_label_values(&["rechecked"]).inc();
             self.vouch(partition, segment, as_of, now).await?;
         }
-        Ok(None)
+        Ok(Rechecked::Same { segments: loaded.row.served.len() })
+    }
+
+    /// Why a comparison with the original would mean nothing now, if it would.
+    pub(crate) fn why_not_rechecked(&self, record: &NamespaceRecord, partition: &WidePartition) -> Option<String> {
+        let Some(bucket) = bucket(record, partition) else { return Some("its slice is closed".to_owned()) };
+        let changing = record.may_be_backfilled(bucket, self.env.now(), self.registry.notice());
+        changing.then(|| "a backfill window may still bring events; it is compared when that is over".to_owned())
     }
 
     /// A segment was found the same as its original.

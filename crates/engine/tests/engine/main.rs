@@ -10,6 +10,7 @@ mod reads;
 mod retention;
 mod slow;
 mod slow_store;
+mod split_care;
 mod splits;
 mod tuning;
 mod writes;

@@ -158,3 +158,55 @@ fn a_server_whose_clock_is_off_stops_taking_writes() {
         });
     }
 }
+
+/// S3: a clock that is set while its server runs isn't relied on from that moment on, until it was compared with the others'.
+#[test]
+fn a_clock_that_was_set_is_not_relied_on_before_it_was_compared() {
+    run(|world| async move {
+        world.engine.shutdown().await.unwrap();
+        let envs = [world.env.node(0), world.env.node(0), world.env.node(0)];
+        let mut engines = Vec::new();
+        for env in &envs {
+            let store: Arc<dyn Store> = world.store.clone();
+            engines.push(Engine::start(store, env.clone(), EngineOptions::default()).await.unwrap());
+        }
+        world.env.sleep(Duration::from_secs(20)).await;
+        let ready = || engines.iter().map(|engine| engine.check_ready().is_ok()).collect::<Vec<bool>>();
+        assert_eq!(ready(), [true, true, true]);
+        for nanos in [700_000_000, -700_000_000, 3600 * 1_000_000_000] {
+            envs[1].set_skew(nanos);
+            assert_eq!(ready(), [true, false, true], "at once");
+            world.env.sleep(Duration::from_secs(20)).await;
+            assert_eq!(ready(), [true, false, true], "it differs by {nanos} ns");
+            envs[1].set_skew(0);
+            assert_eq!(ready(), [true, false, true], "it was set again");
+            world.env.sleep(Duration::from_secs(20)).await;
+            assert_eq!(ready(), [true, true, true], "it agrees");
+        }
+    });
+}
+
+/// W1: slices live by clocks that agree. One that is wrong neither closes nor drops any, not even right after its server's start.
+#[test]
+fn a_server_whose_clock_is_wrong_closes_no_slice() {
+    run(|world| async move {
+        let hour = Duration::from_secs(3600);
+        let (accept_limit, close_after, delete_after) = (hour, Some(24 * hour), Some(48 * hour));
+        world
+            .namespace(NamespaceConfig { accept_limit, close_after, delete_after, ..NamespaceConfig::default() })
+            .await;
+        let now = world.now();
+        world.write(vec![event("s", now, "e", &[("k", "v")])]).await.unwrap();
+        let year = 365 * 86_400 * 1_000_000_000;
+        let env = world.env.node(0);
+        let store: Arc<dyn Store> = world.store.clone();
+        let (other, third) = (world.env.node(0), store.clone());
+        let _third = Engine::start(third, other, EngineOptions::default()).await.unwrap();
+        env.set_skew(year);
+        let wrong = Engine::start(store, env, EngineOptions::default()).await.unwrap();
+        world.env.sleep(Duration::from_secs(600)).await;
+        assert!(wrong.check_ready().is_err());
+        assert_eq!(world.engine.namespace("plays").unwrap().closed_until, Timestamp::EARLIEST);
+        assert_eq!(world.scan(history("s")).await.0.len(), 1);
+    });
+}

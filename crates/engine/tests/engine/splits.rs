@@ -14,7 +14,7 @@ use crate::fixture::{World, history, run};
 
 const SECOND: i64 = 1_000_000_000;
 
-fn config() -> NamespaceConfig {
+pub(crate) fn config() -> NamespaceConfig {
     NamespaceConfig {
         seconds_per_slice: 86_400,
         seconds_per_bucket: 86_400,
@@ -51,22 +51,22 @@ fn events(until: i64, count: i64) -> Vec<EventInput> {
 }
 
 impl World {
-    async fn fill(&self, until: i64, count: i64) {
+    pub(crate) async fn fill(&self, until: i64, count: i64) {
         for chunk in events(until, count).chunks(500) {
             self.write(chunk.to_vec()).await.unwrap();
         }
     }
 
-    async fn all(&self) -> Vec<Record> {
+    pub(crate) async fn all(&self) -> Vec<Record> {
         self.scan(ReadRequest { page_size: 100, ..history("wide") }).await.0
     }
 
-    async fn splits(&self) -> Vec<WideRow> {
+    pub(crate) async fn splits(&self) -> Vec<WideRow> {
         self.engine.split_records("plays", &SplitSelection::default()).await.unwrap()
     }
 
     /// Waits until the one split of the namespace fulfils a condition.
-    async fn until(&self, what: &str, holds: impl Fn(&WideRow) -> bool) -> WideRow {
+    pub(crate) async fn until(&self, what: &str, holds: impl Fn(&WideRow) -> bool) -> WideRow {
         for _ in 0..600 {
             if let Some(row) = self.splits().await.into_iter().find(&holds) {
                 return row;
@@ -76,12 +76,12 @@ impl World {
         panic!("never {what}: {:?}", self.splits().await.iter().map(|row| row.state.name()).collect::<Vec<_>>());
     }
 
-    async fn mode(&self, mode: ReadMode) {
+    pub(crate) async fn mode(&self, mode: ReadMode) {
         self.engine.set_read_mode("plays", mode, "test", "").await.unwrap();
     }
 
     /// A wide partition, all of it sealed, split.
-    async fn split(&self, config: NamespaceConfig) -> (Vec<Record>, WideRow) {
+    pub(crate) async fn split(&self, config: NamespaceConfig) -> (Vec<Record>, WideRow) {
         self.namespace(config).await;
         self.fill(self.now(), 2000).await;
         self.env.sleep(Duration::from_secs(2 * 3600)).await;
@@ -91,7 +91,7 @@ impl World {
         (before, row)
     }
 
-    fn counted(&self, name: &str, label: &str) -> f64 {
+    pub(crate) fn counted(&self, name: &str, label: &str) -> f64 {
         let families = self.engine.metrics().registry.gather();
         let of_name = families.iter().filter(|family| family.name() == name);
         let of_name = of_name.flat_map(prometheus::proto::MetricFamily::get_metric);
@@ -207,7 +207,7 @@ fn comparisons_without_a_difference_promote_a_namespace() {
 }
 
 /// Alters, moves or removes what a piece holds, behind everybody's back.
-async fn tamper(world: &World, row: &WideRow, piece: usize, how: &str) {
+pub(crate) async fn tamper(world: &World, row: &WideRow, piece: usize, how: &str) {
     let segment = &row.served[0];
     let table = segment.generation.table(&row.partition.namespace, &row.partition.time_slice);
     let partition = row.partition.piece(segment.pieces[piece].ordinal);
@@ -601,11 +601,11 @@ fn a_request_names_a_series_or_a_slice() {
         assert!(nothing.is_err(), "{nothing:?}");
         let slice = world.engine.namespace("plays").unwrap().slices.iter().next().unwrap().name();
         let of_slice = SplitSelection { time_slice: Some(slice), ..SplitSelection::default() };
-        assert_eq!(world.engine.request_splits("plays", &of_slice).await.unwrap().len(), 1);
+        assert_eq!(world.engine.request_splits("plays", &of_slice).await.unwrap().rows.len(), 1);
         world.until("completed", |row| !row.served.is_empty()).await;
         let of_series = SplitSelection { time_series_id: Some("nobody".to_owned()), ..SplitSelection::default() };
-        let rows = world.engine.request_splits("plays", &of_series).await.unwrap();
-        assert!(rows.is_empty(), "{rows:?}");
+        let requested = world.engine.request_splits("plays", &of_series).await.unwrap();
+        assert!(requested.rows.is_empty() && !requested.more, "{requested:?}");
     });
 }
 

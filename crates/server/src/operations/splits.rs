@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use anabranch_api::v1;
-use anabranch_engine::{EngineError, SplitSelection};
+use anabranch_engine::{EngineError, Requested, SplitSelection};
 use anabranch_model::{EventBucket, PartitionKey, Slice, TimeBucket, TimeSeriesId};
 use anabranch_split::WideRow;
 
@@ -128,8 +128,8 @@ impl Operations {
 
     pub(crate) async fn request_split(&self, message: v1::RequestSplitRequest) -> Answer<v1::RequestSplitResponse> {
         let which = self.meant(&message.namespace, selection!(message))?;
-        let rows = self.engine.request_splits(&message.namespace, &which).await?;
-        Ok(v1::RequestSplitResponse { splits: listed(&rows) })
+        let Requested { rows, more } = self.engine.request_splits(&message.namespace, &which).await?;
+        Ok(v1::RequestSplitResponse { splits: listed(&rows), more })
     }
 
     pub(crate) async fn retry_split(&self, message: v1::RetrySplitRequest) -> Answer<v1::RetrySplitResponse> {

@@ -52,7 +52,7 @@ async fn serving(store: &Arc<dyn Store>, env: &Env) -> Arc<Engine> {
     engine.write_sync(write).await.unwrap();
     engine.close_backfill("plays", &window.id).await.unwrap();
     let which = SplitSelection { time_series_id: Some("wide".to_owned()), ..SplitSelection::default() };
-    assert_eq!(engine.request_splits("plays", &which).await.unwrap().len(), 1);
+    assert_eq!(engine.request_splits("plays", &which).await.unwrap().rows.len(), 1);
     engine
 }
 

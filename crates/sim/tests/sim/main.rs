@@ -1,6 +1,7 @@
 //! The simulation itself: the same seed gives the same run, ordinary seeds keep every promise (W1, W2, W3, R1, R2, R3, R4,
 //! S1, S2, S3, S4, S5, S6, S7, T1), and planted bugs are found.
 
+mod model;
 mod planted;
 
 use anabranch_sim::{Options, Report, run_seed};

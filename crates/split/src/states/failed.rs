@@ -36,6 +36,17 @@ pub(crate) async fn record(work: &Work, loaded: &Loaded, error: &SplitError) -> 
     super::release(work, loaded, state).await
 }
 
+/// Whoever works on it dies, or stands still, and never gets to write down why.
+pub(crate) async fn abandoned(work: &Work, loaded: &Loaded) -> Result<Loaded, SplitError> {
+    let WideRow { abandoned, state, .. } = &loaded.row;
+    let reason = format!(
+        "{abandoned} workers in a row took it up in {} and died, or stood still, before they got any further: look into their logs, then \
+         `anabranch split retry`",
+        state.name()
+    );
+    super::release(work, loaded, State::Parked { reason }).await
+}
+
 /// The pieces that were written stay where they are and are never used.
 async fn next_generation(work: &Work, loaded: &Loaded, reason: String) -> Result<Loaded, SplitError> {
     let generation = loaded.row.generation.next();

@@ -1,6 +1,6 @@
 //! SPLITTING: reads the span once more and writes each row into its piece, packed, from checkpoint to checkpoint.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use anabranch_model::{Position, Row};
 use anabranch_store::{
@@ -52,7 +52,10 @@ struct Copier<'a> {
     ready_bytes: usize,
     /// The last row that came in.
     last: Option<Position>,
+    /// Bytes of what is packed.
     bytes: u64,
+    /// Bytes of events that came in and aren't packed yet: after a checkpoint they come in once more.
+    unpacked: VecDeque<(Position, u64)>,
 }
 
 enum Packing {
@@ -69,8 +72,9 @@ impl<'a> Copier<'a> {
                 Packing::Blocks(Box::new(packer))
             }
         };
-        let bytes = copying.bytes;
-        Copier { work, loaded, copying, piece: 0, packing, ready: BTreeMap::new(), ready_bytes: 0, last: None, bytes }
+        let (bytes, unpacked) = (copying.bytes, VecDeque::new());
+        let ready = BTreeMap::new();
+        Copier { work, loaded, copying, piece: 0, packing, ready, ready_bytes: 0, last: None, bytes, unpacked }
     }
 
     async fn take(&mut self, row: Row) -> Result<(), SplitError> {
@@ -96,7 +100,11 @@ impl<'a> Copier<'a> {
         if self.last.as_ref() != Some(&row.position) {
             self.last = Some(row.position.clone());
         }
-        self.bytes += row.bytes() as u64;
+        let bytes = row.bytes() as u64;
+        match self.unpacked.back_mut() {
+            Some((event, unpacked)) if *event == row.position => *unpacked += bytes,
+            _ => self.unpacked.push_back((row.position.clone(), bytes)),
+        }
         self.hand_out(|packing, ready| match packing {
             Packing::Rows => {
                 ready.push(row);
@@ -104,7 +112,22 @@ impl<'a> Copier<'a> {
             }
             Packing::Blocks(packer) => packer.push(row, ready),
         })?;
+        self.note_packed();
         if self.ready_bytes >= self.work.options.batch_bytes { self.write().await } else { Ok(()) }
+    }
+
+    /// Counts what is packed by now.
+    fn note_packed(&mut self) {
+        let packed_until = match &self.packing {
+            Packing::Rows => self.last.as_ref(), // a checkpoint comes only between events
+            Packing::Blocks(packer) => packer.packed_until(),
+        };
+        while let Some((event, bytes)) = self.unpacked.front()
+            && packed_until.is_some_and(|until| event >= until)
+        {
+            self.bytes += bytes;
+            self.unpacked.pop_front();
+        }
     }
 
     fn end_piece(&mut self) -> Result<(), SplitError> {

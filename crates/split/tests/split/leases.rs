@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anabranch_split::{Effort, SplitError, State};
+use anabranch_store::Store;
 
 use crate::fixture::{ground, options, run};
 
@@ -62,4 +63,81 @@ fn a_killed_workers_split_is_finished_by_another() {
             assert_eq!(world.original().await, before);
         });
     }
+}
+
+/// S5: whoever is killed has not failed. A healthy split is finished however often that happens, with all its attempts left.
+#[test]
+fn a_killed_worker_uses_up_no_attempt() {
+    run(|world| async move {
+        world.fill(0, 500).await;
+        let heir = world.worker("heir");
+        let mut loaded = world.detect(&heir).await;
+        for life in 0..15 {
+            let doomed = world.worker(&format!("life {life}"));
+            loaded = doomed.records().take(&loaded, doomed.name(), options().lease).await.unwrap().unwrap();
+            world.env.sleep(options().lease * 2).await; // it was killed
+        }
+        assert!(options().max_attempts < 15);
+        assert_eq!((loaded.row.attempts, loaded.row.abandoned), (1, 14));
+        let Effort::Rests(done) = heir.advance(&loaded, &ground()).await.unwrap() else { panic!() };
+        assert!(matches!(done.row.state, State::Completed { .. }), "{:?}", done.row.state);
+        assert_eq!(world.served(&heir).await, world.original().await);
+        assert_eq!(done.row.abandoned, 0, "it got further");
+    });
+}
+
+/// S5: a split that ends everybody who takes it up doesn't go on doing so for ever, and says why it is parked.
+#[test]
+fn a_split_that_kills_every_worker_is_parked_with_a_reason() {
+    run(|world| async move {
+        world.fill(0, 500).await;
+        let heir = world.worker("heir");
+        let mut loaded = world.detect(&heir).await;
+        for life in 0..30 {
+            let doomed = world.worker(&format!("life {life}"));
+            if loaded.row.abandoned > 20 {
+                break;
+            }
+            loaded = doomed.records().take(&loaded, doomed.name(), options().lease).await.unwrap().unwrap();
+            world.env.sleep(options().lease * 2).await; // it took its worker along
+        }
+        let Effort::Rests(parked) = heir.advance(&loaded, &ground()).await.unwrap() else { panic!() };
+        let State::Parked { reason } = &parked.row.state else { panic!("{:?}", parked.row.state) };
+        assert!(reason.contains("workers in a row") && reason.contains("DETECTED"), "{reason}");
+        assert!(parked.row.served.is_empty() && parked.row.lease.is_none());
+        assert_eq!(world.store.tables().await.unwrap().len(), 1, "nothing was made");
+    });
+}
+
+/// S5: progress counts what is in pieces, once, however often work is taken up again.
+#[test]
+fn bytes_copied_are_counted_once_whatever_is_done_again() {
+    let mut seen = 0;
+    for killed_after in 20..90 {
+        let found = std::cell::Cell::new(0);
+        run(|world| {
+            let found = &found;
+            async move {
+                world.fill(0, 500).await;
+                let original = world.original().await;
+                for life in 0..6 {
+                    let env = world.env.node(0);
+                    let doomed = world.worker_on(world.store.clone(), env.clone(), &format!("life {life}"));
+                    let loaded = world.detect(&doomed).await;
+                    let task = env.spawn(async move { doomed.advance(&loaded, &ground()).await.is_ok() });
+                    world.env.sleep(Duration::from_millis(killed_after)).await;
+                    env.kill();
+                    let _ = task.await;
+                    let State::Splitting(copying) = world.state(&world.worker("eye")).await else { continue };
+                    let Some(copied) = &copying.copied else { continue };
+                    let rows = original.iter().filter(|row| row.position >= *copied);
+                    assert_eq!(copying.bytes, rows.map(|row| row.bytes() as u64).sum::<u64>(), "life {life}");
+                    found.set(found.get() + 1);
+                    world.env.sleep(options().lease * 2).await;
+                }
+            }
+        });
+        seen += found.get();
+    }
+    assert!(seen > 20, "only {seen} checkpoints were looked at");
 }

@@ -53,7 +53,13 @@ impl State {
     /// Takes back, latest first, everything that wasn't synced.
     pub(super) fn crash(&mut self) {
         self.crashes += 1;
-        while let Some(undo) = self.undo.pop() {
+        self.take_back(0);
+    }
+
+    /// Takes back, latest first, all but the first `kept` changes since the last sync.
+    fn take_back(&mut self, kept: usize) {
+        while self.undo.len() > kept {
+            let Some(undo) = self.undo.pop() else { return };
             match undo {
                 Undo::Table { name, before } => {
                     put(&mut self.tables, name, before);
@@ -124,6 +130,14 @@ impl State {
         if let Some(table) = self.tables.get_mut(table) {
             table.put_row(partition, range::row_key(key), None);
         }
+    }
+
+    pub(super) fn scan_as_if(&mut self, scan: &Scan, written: Vec<PartitionBatch>) -> Result<ScanPage, StoreError> {
+        let kept = self.undo.len();
+        let applied = written.into_iter().try_for_each(|batch| self.apply(batch));
+        let page = applied.and_then(|()| self.scan(scan));
+        self.take_back(kept);
+        page
     }
 
     pub(super) fn scan(&self, scan: &Scan) -> Result<ScanPage, StoreError> {

@@ -32,7 +32,8 @@ impl Case {
         if !stored.is_empty() {
             write(&store, &table, &partition("s", 0, 7), stored).await;
         }
-        let bounds = PieceBounds { newest: rows[0].position.clone(), oldest: rows[rows.len() - 1].position.clone() };
+        let (newest, oldest) = (rows[0].position.clone(), rows[rows.len() - 1].position.clone());
+        let bounds = PieceBounds { newest, oldest, rows: rows.len() as u64 };
         Case { store, bounds, density: Density { rows: rows.len() as f64 / stored.len().max(1) as f64, bytes: 0.5 } }
     }
 

@@ -67,7 +67,12 @@ async fn request(session: &Session, client: &Client, which: WhichArgs) -> Outcom
         let message = format!("there is nothing to split in {meant}: no events, or nothing past the threshold");
         return Err(Failure::new(Exit::NotFound, message));
     }
-    print_changed(session, "looked at", &answer, &answer.splits)
+    let verb = if answer.more {
+        "looked at; more are meant than one request takes up: name a slice or a time bucket to get to the others"
+    } else {
+        "looked at"
+    };
+    print_changed(session, verb, &answer, &answer.splits)
 }
 
 async fn retry(session: &Session, client: &Client, which: WhichArgs, all: bool) -> Outcome {
