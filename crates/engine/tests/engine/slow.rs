@@ -8,7 +8,7 @@ use std::{
 use anabranch_engine::{
     Engine, EngineError, EngineOptions, ErrorKind, Filter, PartialReason, ReadRequest, WriteOutcome,
 };
-use anabranch_model::{NamespaceConfig, Order, Record};
+use anabranch_model::{NamespaceConfig, Order, Record, Timestamp};
 use anabranch_store::Store;
 
 use crate::{

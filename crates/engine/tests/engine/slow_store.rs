@@ -36,6 +36,20 @@ pub(crate) struct Slow {
 }
 
 impl Slow {
+    /// As quick as the one inside, until somebody says otherwise.
+    pub(crate) fn new(inner: Arc<MemoryStore>, env: Env) -> Arc<Self> {
+        let zero = AtomicU64::default;
+        Arc::new(Slow {
+            inner,
+            env,
+            scan_millis: zero(),
+            write_millis: zero(),
+            suspend_millis: zero(),
+            row_micros: zero(),
+            cores: Semaphore::new(2),
+        })
+    }
+
     async fn wait(&self, millis: &AtomicU64) {
         self.env.sleep(Duration::from_millis(millis.load(Ordering::Relaxed))).await;
     }
@@ -128,16 +142,7 @@ pub(crate) fn run_slow<F: Future<Output = ()>>(test: impl FnOnce(World, Arc<Slow
 pub(crate) fn run_slow_with<F: Future<Output = ()>>(options: EngineOptions, test: impl FnOnce(World, Arc<Slow>) -> F) {
     run_simulated(7, Timestamp::from_seconds(START), |env| async move {
         let inner = Arc::new(MemoryStore::new(env.clone()));
-        let zero = AtomicU64::default;
-        let slow = Arc::new(Slow {
-            inner: inner.clone(),
-            env: env.clone(),
-            scan_millis: zero(),
-            write_millis: zero(),
-            suspend_millis: zero(),
-            row_micros: zero(),
-            cores: Semaphore::new(2),
-        });
+        let slow = Slow::new(inner.clone(), env.clone());
         let engine = Engine::start(slow.clone(), env.node(0), options).await.unwrap();
         let slo = Slo { target: Duration::from_millis(100), max: Duration::from_secs(1) };
         let mut config = NamespaceConfig { read_slo: slo, write_slo: slo, ..NamespaceConfig::default() };
