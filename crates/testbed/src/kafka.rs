@@ -49,13 +49,16 @@ pub struct Broker {
     pub port: u16,
     /// Between it and its controller, which is itself.
     pub controller_port: u16,
+    /// Who may come in, where that is asked: a name and a password.
+    #[serde(default)]
+    pub user: Option<(String, String)>,
 }
 
 impl Broker {
     fn new() -> Result<Self, TestbedError> {
         let directory = cache::fresh_directory("kafka")?;
         let [port, controller_port] = ports::free(&[ports::loopback(1)])?;
-        Ok(Broker { directory, port, controller_port })
+        Ok(Broker { directory, port, controller_port, user: None })
     }
 
     /// Where clients reach it.
@@ -85,14 +88,19 @@ impl Broker {
     /// The short times make a broker that was killed come back in a second, and consumers rejoin as soon.
     fn properties(&self) -> String {
         let (port, controller, data) = (self.port, self.controller_port, self.home().join("data"));
+        let (protocol, login) = match &self.user {
+            None => ("PLAINTEXT", String::new()),
+            Some((user, password)) => ("SASL_PLAINTEXT", login(user, password)),
+        };
         format!(
             "\
 process.roles=broker,controller
 node.id=1
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
-inter.broker.listener.name=PLAINTEXT
+listeners=CLIENT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=CLIENT://127.0.0.1:{port}
+listener.security.protocol.map=CLIENT:{protocol},CONTROLLER:PLAINTEXT
+inter.broker.listener.name=CLIENT
+{login}\
 controller.listener.names=CONTROLLER
 controller.quorum.voters=1@127.0.0.1:{controller}
 log.dirs={}
@@ -153,6 +161,18 @@ group.consumer.heartbeat.interval.ms=1000
     }
 }
 
+/// Lets in this user, and the broker itself by the same name.
+fn login(user: &str, password: &str) -> String {
+    let module = "org.apache.kafka.common.security.plain.PlainLoginModule";
+    format!(
+        "\
+sasl.enabled.mechanisms=PLAIN
+sasl.mechanism.inter.broker.protocol=PLAIN
+listener.name.client.plain.sasl.jaas.config={module} required username=\"{user}\" password=\"{password}\" user_{user}=\"{password}\";
+"
+    )
+}
+
 /// A broker that ends with this value, or with the process that holds it, however that ends.
 #[derive(Debug)]
 pub struct Kafka {
@@ -165,9 +185,18 @@ pub struct Kafka {
 impl Kafka {
     /// Starts a broker with no topics and waits until it answers.
     pub fn start() -> Result<Self, TestbedError> {
+        Kafka::launch(None)
+    }
+
+    /// The same for one that lets in only those who know a name and a password (SASL, PLAIN).
+    pub fn start_with_user(user: &str, password: &str) -> Result<Self, TestbedError> {
+        Kafka::launch(Some((user.to_owned(), password.to_owned())))
+    }
+
+    fn launch(user: Option<(String, String)>) -> Result<Self, TestbedError> {
         java::java()?;
         JARS.fetch()?;
-        let broker = Broker::new()?;
+        let broker = Broker { user, ..Broker::new()? };
         let watchdog = Watchdog::over(&broker.directory)?;
         broker.write_files()?;
         broker.format()?;

@@ -206,3 +206,32 @@ async fn a_broker_that_is_away_delays_detection_and_nobody_else() {
     let _broker = env.blocking(restart).await.expect("the broker comes back");
     receive_all(&bus, (0..=100).collect()).await;
 }
+
+/// Names and passwords go to the broker as the settings say; without them, or with wrong ones, nothing goes through.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broker_that_wants_a_password_gets_it_from_the_settings() {
+    let env = Env::system();
+    let started = env.blocking(|| Kafka::start_with_user("anabranch", "water")).await.expect("no panic");
+    let broker = started.unwrap_or_else(|error| panic!("{error}"));
+    let mut options = options_at(&broker.address().to_string());
+    options.timeout = Duration::from_secs(5);
+    let nobody = KafkaBus::connect(options.clone(), env.clone()).await;
+    assert!(nobody.is_err(), "nobody is let in without a name");
+    let login = |password: &str| {
+        let login = [
+            ("security.protocol", "SASL_PLAINTEXT"),
+            ("sasl.mechanism", "PLAIN"),
+            ("sasl.username", "anabranch"),
+            ("sasl.password", password),
+        ];
+        login.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    };
+    options.settings = login("fire");
+    let stranger = KafkaBus::connect(options.clone(), env.clone()).await;
+    assert!(stranger.is_err(), "nobody is let in with a wrong password");
+    options.settings = login("water");
+    options.timeout = Duration::from_secs(30);
+    let bus = connect(&options).await;
+    bus.publish(detection(1));
+    assert_eq!(next(&bus).await.detection, detection(1));
+}

@@ -3,6 +3,8 @@
 
 mod check;
 mod fields;
+#[cfg(feature = "kafka")]
+mod kafka;
 mod section;
 mod size;
 mod url;
@@ -164,7 +166,7 @@ section! {
         /// How long a detection waits for a broker that is away before it is dropped.
         #[serde(with = "compact::required")]
         patience: Duration = Duration::from_secs(300),
-        /// A file of settings for librdkafka, `name=value` a line: security, above all.
+        /// A file of settings for librdkafka, `name=value` a line: `sasl.username` and the like. TLS and SCRAM aren't built in.
         #[serde(skip_serializing_if = "Option::is_none")]
         settings_file: Option<PathBuf> = None,
     }
@@ -403,34 +405,6 @@ impl Config {
             max_tables: cassandra.max_tables,
             ..defaults
         })
-    }
-
-    /// What Kafka is connected with.
-    #[cfg(feature = "kafka")]
-    pub(crate) fn kafka_options(
-        &self,
-        brokers: &[String],
-        topic: Option<&str>,
-    ) -> Result<anabranch_bus::KafkaOptions, crate::StartError> {
-        let kafka = &self.kafka;
-        let mut options = anabranch_bus::KafkaOptions::new(brokers);
-        if let Some(topic) = topic {
-            options.topic = topic.to_owned();
-            options.dead_letter_topic = format!("{topic}.dead");
-        }
-        options.group.clone_from(&kafka.group);
-        options.partitions = i32::try_from(kafka.partitions).unwrap_or(i32::MAX);
-        options.replication = i32::try_from(kafka.replication).unwrap_or(i32::MAX);
-        options.capacity = self.splits.max_detections;
-        (options.timeout, options.patience) = (kafka.timeout, kafka.patience);
-        if let Some(file) = &kafka.settings_file {
-            let text = crate::backend::read("kafka.settings_file", file)?;
-            let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-            let settings = lines.filter_map(|line| line.split_once('='));
-            options.settings =
-                settings.map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned())).collect();
-        }
-        Ok(options)
     }
 
     /// What the engine is started with.

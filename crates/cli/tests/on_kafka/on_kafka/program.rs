@@ -4,7 +4,7 @@ use std::{
     fs,
     io::{Read as _, Write as _},
     net::{Ipv4Addr, SocketAddr, TcpStream},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::Command,
     time::Duration,
 };
@@ -37,7 +37,7 @@ impl Program {
         })
     }
 
-    fn start_in(kind: &str, arguments: impl FnOnce(&PathBuf, [SocketAddr; 2]) -> Vec<String>) -> Program {
+    fn start_in(kind: &str, arguments: impl FnOnce(&Path, [SocketAddr; 2]) -> Vec<String>) -> Program {
         let directory = cache::fresh_directory(kind).unwrap();
         let watchdog = Watchdog::over(&directory).unwrap();
         let ports: [u16; 2] = ports::free(&[Ipv4Addr::LOCALHOST]).unwrap();
@@ -56,23 +56,16 @@ impl Program {
         fs::read_to_string(ServerProcess::log_path(&self.directory)).unwrap_or_default()
     }
 
-    pub(crate) fn wait_until(&mut self, patience: Duration, ready: impl Fn(&Program) -> bool) {
-        let begun = std::time::Instant::now();
-        while !ready(self) {
-            assert!(self.process.is_running() && begun.elapsed() < patience, "{}", self.log());
-            std::thread::sleep(Duration::from_millis(100));
-        }
+    /// Waits until what it answers at a path over HTTP is as it should be.
+    pub(crate) fn wait_until(&mut self, patience: Duration, path: &str, is_so: impl Fn(u16, &str) -> bool) {
+        let http = self.http;
+        let ready = || ask(http, path).is_some_and(|(status, body)| is_so(status, &body));
+        self.process.wait_until(patience, ready).unwrap();
     }
 
     /// Asks over HTTP: the status and the body; nothing when nobody answers.
     pub(crate) fn http(&self, path: &str) -> Option<(u16, String)> {
-        let mut stream = TcpStream::connect(self.http).ok()?;
-        stream.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
-        stream.write_all(format!("GET {path} HTTP/1.0\r\nhost: localhost\r\n\r\n").as_bytes()).ok()?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).ok()?;
-        let (head, body) = answer.split_once("\r\n\r\n")?;
-        Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
+        ask(self.http, path)
     }
 
     /// Runs a command against this server.
@@ -86,6 +79,16 @@ impl Drop for Program {
     fn drop(&mut self) {
         let _ = self.process.kill();
     }
+}
+
+fn ask(http: SocketAddr, path: &str) -> Option<(u16, String)> {
+    let mut stream = TcpStream::connect(http).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
+    stream.write_all(format!("GET {path} HTTP/1.0\r\nhost: localhost\r\n\r\n").as_bytes()).ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
 }
 
 /// Runs a command to its end: whether it succeeded, and both of its outputs.
