@@ -313,6 +313,11 @@ impl Store for FaultyStore {
         self.inner.capabilities()
     }
 
+    /// The store of the simulation lies in one place, behind the same faults.
+    fn everywhere(self: Arc<Self>) -> Arc<dyn Store> {
+        self
+    }
+
     async fn create_table(&self, table: &TableName) -> Result<(), StoreError> {
         self.change("create_table", CreateTable(table.clone())).await
     }

@@ -6,6 +6,7 @@
 
 use std::{
     ops::{Bound, RangeInclusive},
+    sync::Arc,
     time::Duration,
 };
 
@@ -28,6 +29,11 @@ pub trait Store: Send + Sync + 'static {
     fn free_bytes(&self) -> Option<u64> {
         None
     }
+
+    /// The same store for those who make what everybody else will read: its scans see whatever was acknowledged in any data
+    /// centre, and what it writes is seen by every scan in each of them. Calls fail while a place that is needed is away.
+    /// A store that lies in one place is that itself.
+    fn everywhere(self: Arc<Self>) -> Arc<dyn Store>;
 
     /// Makes a table. One that is there already is left as it is.
     async fn create_table(&self, table: &TableName) -> Result<(), StoreError>;

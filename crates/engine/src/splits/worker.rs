@@ -167,7 +167,7 @@ impl Engine {
                 max_rows: u64::MAX,
                 original_first: true,
             };
-            let comparison = self.splits.scrubber.compare(&doubt).await?;
+            let comparison = self.splits.scrubber.compare_everywhere(&doubt).await?;
             if comparison.difference.is_some() {
                 return self.confirm(Suspect { doubt, found_by: FoundBy::Recheck }).await;
             }

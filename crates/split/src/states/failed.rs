@@ -2,6 +2,7 @@
 //! the split is parked for an operator.
 
 use anabranch_model::Timestamp;
+use anabranch_store::ErrorKind;
 
 use crate::{
     SplitError,
@@ -22,6 +23,10 @@ pub(crate) async fn record(work: &Work, loaded: &Loaded, error: &SplitError) -> 
     let exhausted = loaded.row.attempts >= work.options.max_attempts;
     let state = match error {
         SplitError::Stuck { .. } => State::Parked { reason },
+        // A replica that is needed is away, and that is nothing an operator could do to this split: it waits.
+        SplitError::Store(error) if matches!(error.kind(), ErrorKind::Retry | ErrorKind::Unknown) => {
+            failure(work, loaded, reason, loaded.row.state.clone())
+        }
         _ if exhausted => {
             State::Parked { reason: format!("{} attempts failed; the last: {reason}", loaded.row.attempts) }
         }
