@@ -53,8 +53,7 @@ impl Waiting {
 impl Backend {
     /// Opens what is configured.
     pub(crate) async fn open(config: &Config, env: &Env, waiting: &Waiting) -> Result<Backend, StartError> {
-        let Some(mut options) = config.cassandra_options() else { return Backend::embedded(config, env).await };
-        options.credentials = credentials(config)?;
+        let Some(options) = cluster_options(config)? else { return Backend::embedded(config, env).await };
         let mut wait = FIRST_WAIT;
         loop {
             match Backend::cluster(config, options.clone(), env).await {
@@ -129,6 +128,13 @@ async fn connect_bus(config: &Config, env: &Env) -> Result<Arc<dyn Bus>, StartEr
             Err(StartError::Internal(crate::config::WITHOUT_KAFKA.to_owned()))
         }
     }
+}
+
+/// How the configured cluster is reached, credentials included; `None` for the embedded store.
+pub fn cluster_options(config: &Config) -> Result<Option<CassandraOptions>, StartError> {
+    let Some(mut options) = config.cassandra_options() else { return Ok(None) };
+    options.credentials = credentials(config)?;
+    Ok(Some(options))
 }
 
 fn credentials(config: &Config) -> Result<Option<Credentials>, StartError> {

@@ -37,6 +37,7 @@ mod timed_store;
 mod tls;
 pub mod worker;
 
+pub use backend::cluster_options;
 pub use config::{BusUrl, ByteSize, Config, ConfigError, Field, Kind, LogFormat, Problem, StoreUrl};
 pub use start::{Server, StartError};
 pub use tail::{PassingDetection, Tail};

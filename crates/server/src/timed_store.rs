@@ -51,6 +51,11 @@ impl Store for TimedStore {
         self.inner.free_bytes()
     }
 
+    fn everywhere(self: Arc<Self>) -> Arc<dyn Store> {
+        let inner = self.inner.clone().everywhere();
+        Arc::new(TimedStore { inner, env: self.env.clone(), seconds: self.seconds.clone() })
+    }
+
     async fn create_table(&self, table: &TableName) -> Result<(), StoreError> {
         self.timed("create_table", self.inner.create_table(table)).await
     }
@@ -69,10 +74,6 @@ impl Store for TimedStore {
 
     async fn scan(&self, scan: &Scan) -> Result<ScanPage, StoreError> {
         self.timed("scan", self.inner.scan(scan)).await
-    }
-
-    async fn scan_everywhere(&self, scan: &Scan) -> Result<ScanPage, StoreError> {
-        self.timed("scan_everywhere", self.inner.scan_everywhere(scan)).await
     }
 
     async fn occupied(

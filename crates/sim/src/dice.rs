@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use anabranch_runtime::Env;
 
-/// Draws for one actor.
+/// Draws for one actor; clones go on with the same stream.
+#[derive(Clone)]
 pub(crate) struct Dice(Env);
 
 impl Dice {

@@ -69,6 +69,7 @@ impl Sky {
 }
 
 /// The shared store with the faults that one server meets.
+#[derive(Clone)]
 pub(crate) struct FaultyStore {
     pub(crate) inner: Arc<MemoryStore>,
     /// For what goes on when the server is dead.
@@ -85,6 +86,8 @@ pub(crate) struct FaultyStore {
     pub(crate) piece_bugs: PieceBugs,
     pub(crate) replicas: Arc<Replicas>,
     pub(crate) tally: Arc<Tally>,
+    /// Whether scans see what any replica holds.
+    pub(crate) sees_all: bool,
 }
 
 /// What becomes of one change.
@@ -312,14 +315,13 @@ impl FaultyStore {
         });
     }
 
-    async fn scan_rows(&self, call: &'static str, scan: &Scan, everywhere: bool) -> Result<ScanPage, StoreError> {
+    async fn scan_rows(&self, call: &'static str, scan: &Scan) -> Result<ScanPage, StoreError> {
         self.arrive(call, scan.timeout).await?;
         let mut altered = scan.clone();
         if let Some(plant) = self.plant {
             plant.alter_scan(&mut altered, &self.dice);
         }
-        let everywhere = everywhere && self.plant != Some(Plant::PlansFromOneReplica);
-        if everywhere {
+        if self.sees_all && self.plant != Some(Plant::PlansFromOneReplica) {
             for number in self.replicas.of(scan) {
                 if mend(&self.inner, &self.replicas, &self.witness, number).await {
                     self.tally.count(|reached| reached.torn_mended += 1);
@@ -388,6 +390,10 @@ impl Store for FaultyStore {
         self.inner.capabilities()
     }
 
+    fn everywhere(self: Arc<Self>) -> Arc<dyn Store> {
+        Arc::new(FaultyStore { sees_all: true, ..(*self).clone() })
+    }
+
     async fn create_table(&self, table: &TableName) -> Result<(), StoreError> {
         self.change("create_table", CreateTable(table.clone())).await
     }
@@ -414,11 +420,7 @@ impl Store for FaultyStore {
     }
 
     async fn scan(&self, scan: &Scan) -> Result<ScanPage, StoreError> {
-        self.scan_rows("scan", scan, false).await
-    }
-
-    async fn scan_everywhere(&self, scan: &Scan) -> Result<ScanPage, StoreError> {
-        self.scan_rows("scan", scan, true).await
+        self.scan_rows("scan", scan).await
     }
 
     async fn occupied(

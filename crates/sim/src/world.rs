@@ -203,6 +203,7 @@ impl World {
             piece_bugs: self.piece_bugs.of_server(),
             replicas: self.replicas.clone(),
             tally: self.tally.clone(),
+            sees_all: false,
         });
         let bus = Arc::new(FaultyBus {
             inner: self.bus.clone(),

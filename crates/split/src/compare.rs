@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use anabranch_model::{Interval, Order, Position, Row};
-use anabranch_store::{ErrorKind, ReadLimits, StoreError};
+use anabranch_store::{ErrorKind, ReadLimits, Store, StoreError};
 
 use crate::{
     history::{HistoryReader, Served},
@@ -98,15 +98,25 @@ impl Side {
 }
 
 impl Work {
-    /// Compares pieces with the original. An error means that nothing is known, not that anything differs.
+    /// Compares pieces with the original, both as ordinary reads see them. An error means that nothing is known, not that
+    /// anything differs; a difference may be a replica that lags behind.
     pub async fn compare(&self, doubt: &Doubt) -> Result<Comparison, StoreError> {
+        self.compare_on(&self.store, doubt).await
+    }
+
+    /// The same with everything that was acknowledged anywhere: what differs now does.
+    pub async fn compare_everywhere(&self, doubt: &Doubt) -> Result<Comparison, StoreError> {
+        self.compare_on(&self.everywhere, doubt).await
+    }
+
+    async fn compare_on(&self, store: &Arc<dyn Store>, doubt: &Doubt) -> Result<Comparison, StoreError> {
         let mut result = Comparison { rows: 0, original: Cost::default(), split: Cost::default(), difference: None };
         for (_, segment) in doubt.served.segments() {
             let interval = segment.span.intersect(&doubt.interval);
             if interval.is_empty() || result.rows >= doubt.max_rows {
                 continue;
             }
-            self.compare_within(doubt, interval, &mut result).await?;
+            self.compare_within(store, doubt, interval, &mut result).await?;
             if result.difference.is_some() {
                 break;
             }
@@ -116,13 +126,14 @@ impl Work {
 
     async fn compare_within(
         &self,
+        store: &Arc<dyn Store>,
         doubt: &Doubt,
         interval: Interval,
         result: &mut Comparison,
     ) -> Result<(), StoreError> {
         let after = doubt.after.clone().map(anabranch_store::After::Event);
         let partition = &doubt.served.row().partition;
-        let (store, env) = (self.store.clone(), self.env.clone());
+        let (store, env) = (store.clone(), self.env.clone());
         let original = HistoryReader::original(
             store.clone(),
             partition.table(),

@@ -37,7 +37,7 @@ pub(crate) async fn read_back(
         timeout: work.options.call_timeout,
     };
     loop {
-        let page = timed(&work.env, scan.timeout, work.store.scan(&scan)).await?;
+        let page = timed(&work.env, scan.timeout, work.everywhere.scan(&scan)).await?;
         let mut bytes = 0;
         let after = page.rows.last().map(|row| After::Row(row.key()));
         for row in page.rows {

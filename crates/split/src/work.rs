@@ -79,7 +79,10 @@ pub struct Ground {
 
 /// One worker's hands.
 pub struct Work {
+    /// For what ordinary reads see.
     pub(crate) store: Arc<dyn Store>,
+    /// For what every other reader relies on: the source as it is planned and copied, pieces as they are written and proven.
+    pub(crate) everywhere: Arc<dyn Store>,
     pub(crate) records: Records,
     pub(crate) env: Env,
     pub(crate) options: WorkOptions,
@@ -93,7 +96,8 @@ impl Work {
     /// A worker of this name; names must differ between workers. Workers of one process share their pace.
     pub fn new(store: Arc<dyn Store>, env: Env, options: WorkOptions, worker: String, pace: Arc<Pace>) -> Self {
         let records = Records::new(store.clone(), env.clone(), options.call_timeout);
-        Work { store, records, env, options, worker, pace, mismatches: AtomicU64::new(0) }
+        let everywhere = store.clone().everywhere();
+        Work { store, everywhere, records, env, options, worker, pace, mismatches: AtomicU64::new(0) }
     }
 
     /// Its name.
@@ -138,7 +142,7 @@ impl Work {
     /// The rows of the original in a span, newest first, after `after`.
     pub(crate) fn source(&self, row: &WideRow, span: Interval, after: Option<After>) -> PartitionReader {
         let (table, key) = (row.partition.table(), row.partition.key());
-        PartitionReader::new(self.store.clone(), table, key, span, Order::LatestFirst, after)
+        PartitionReader::new(self.everywhere.clone(), table, key, span, Order::LatestFirst, after)
     }
 
     /// Fetches the next rows of a reader, within the time that a call may take and the pace that is set.

@@ -15,12 +15,14 @@
 //! | `estimate` | what the nodes themselves know of a table's size |
 //! | `documents` | metadata by compare-and-set |
 //! | `store` | [`CassandraStore`], the contract on top of all this |
+//! | [`foreign`] | [`ForeignTable`]: tables that someone else made, looked at and never written to |
 //!
 //! # What is where
 //! Each namespace has a keyspace `<prefix>_<namespace>`, or shares the keyspace `<prefix>`, where the table `documents`
 //! lies too. A table's comment says which table of the contract it is.
 
 pub mod error;
+pub mod foreign;
 pub mod options;
 
 mod documents;
@@ -37,5 +39,6 @@ mod store;
 mod write;
 
 pub use error::ConnectError;
+pub use foreign::{ForeignError, ForeignTable};
 pub use options::{CassandraOptions, Credentials, Level, Replication, TlsOptions};
 pub use store::CassandraStore;

@@ -95,6 +95,15 @@ impl CassandraOptions {
         }
         self.replication.check()
     }
+
+    /// The levels of reads and of writes that hold in every data centre: such reads meet every write that was acknowledged
+    /// anywhere at the write level, and such writes are met by every read at the read level. `docs/decisions` has the sums.
+    pub(crate) fn levels_everywhere(&self) -> (Level, Level) {
+        let (write, read) = (self.write_consistency, self.read_consistency);
+        let changes = if read.is_one() { Level::All } else { Level::EachQuorum };
+        let reads = if write.is_one() || read.is_one() { Level::All } else { Level::EachQuorum };
+        (reads, changes)
+    }
 }
 
 /// How often each row is kept, and where. As text `3`, or `east:3,west:2`.
@@ -190,6 +199,10 @@ pub enum Level {
 impl Level {
     const ALL: [Level; 6] =
         [Level::One, Level::LocalOne, Level::LocalQuorum, Level::Quorum, Level::EachQuorum, Level::All];
+
+    fn is_one(self) -> bool {
+        matches!(self, Level::One | Level::LocalOne)
+    }
 
     /// Whether a read at `read`, in the same data centre, is sure to see what was written at this level (W1).
     fn is_seen_by(self, read: Level) -> bool {
@@ -309,6 +322,51 @@ mod tests {
         ] {
             assert!(write.is_seen_by(read), "{write} {read}");
         }
+    }
+
+    /// Replicas that a call at this level may do with, of two data centres with three each; local ones are the first's.
+    fn least(level: Level) -> Vec<[usize; 2]> {
+        match level {
+            Level::One => vec![[1, 0], [0, 1]],
+            Level::LocalOne => vec![[1, 0]],
+            Level::LocalQuorum => vec![[2, 0]],
+            Level::Quorum => vec![[3, 1], [2, 2], [1, 3]],
+            Level::EachQuorum => vec![[2, 2]],
+            Level::All => vec![[3, 3]],
+        }
+    }
+
+    fn meet(writes: &[[usize; 2]], reads: &[[usize; 2]]) -> bool {
+        let all = writes.iter().flat_map(|write| reads.iter().map(move |read| (write, read)));
+        all.into_iter().all(|(write, read)| (0..2).any(|place| write[place] + read[place] > 3))
+    }
+
+    fn in_the_other(places: &[[usize; 2]]) -> Vec<[usize; 2]> {
+        places.iter().map(|[here, there]| [*there, *here]).collect()
+    }
+
+    /// S2, in every data centre: what a split is made from is all that was acknowledged anywhere, and what it is made
+    /// into is seen by every read.
+    #[test]
+    fn what_holds_everywhere_meets_every_read_and_write_in_both_data_centres() {
+        let mut options = CassandraOptions::new(["127.0.0.1:9042"]);
+        let mut tried = 0;
+        for (write, read) in Level::ALL.into_iter().flat_map(|write| Level::ALL.map(|read| (write, read))) {
+            (options.write_consistency, options.read_consistency) = (write, read);
+            if options.check().is_err() {
+                continue;
+            }
+            tried += 1;
+            let (reads, changes) = options.levels_everywhere();
+            for acknowledged in [least(write), in_the_other(&least(write))] {
+                assert!(meet(&acknowledged, &least(reads)), "a source read at {reads} may miss a write at {write}");
+            }
+            for asked in [least(read), in_the_other(&least(read))] {
+                assert!(meet(&least(changes), &asked), "a read at {read} may miss a piece written at {changes}");
+            }
+            assert!(meet(&least(changes), &least(reads)), "{changes} {reads}");
+        }
+        assert!(tried > 10, "{tried}");
     }
 
     #[test]

@@ -1,8 +1,6 @@
 //! Sizes of partitions by token range. Cassandra keeps partitions in the order of their tokens' hashes, so equal steps
 //! through the tokens are fair steps through the partitions.
 
-use std::time::Duration;
-
 use anabranch_model::{EventBucket, PartitionKey, Row, TableName, TimeBucket, TimeSeriesId};
 use anabranch_store::{Direction, PartitionSize, Sample, Scan, ScanSpan, StoreError};
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -10,9 +8,9 @@ use scylla::response::{PagingState, query_result::QueryResult};
 
 use crate::{
     error::corrupt,
-    scan::Sight,
+    scan::Terms,
     statements::{KnownTable, Shape},
-    store::Inside,
+    store::{Inside, Reach},
 };
 
 /// Keys of one answer.
@@ -51,9 +49,7 @@ impl Inside {
         loop {
             let wanted = (count - keys.len()).min(KEYS);
             let values = (token_of(from),);
-            let answer = self
-                .read_answer(table, Shape::Partitions, &values, wanted, state, self.sample_deadline(), Sight::Usual)
-                .await;
+            let answer = self.read_answer(table, Shape::Partitions, &values, wanted, state, self.sample_terms()).await;
             let (answer, next) = match answer {
                 Ok(answer) => answer,
                 Err(failure) => return Err(self.explain_read(name, table, failure).await),
@@ -86,7 +82,7 @@ impl Inside {
                 max_bytes: STEP_BYTES,
                 timeout: self.options.metadata_timeout,
             };
-            let page = self.page(table, &scan, Sight::Usual).await?;
+            let page = self.page(table, &scan, Reach::Here).await?;
             size.rows += page.rows.len() as u64;
             size.bytes += page.rows.iter().map(|row| Row::bytes(row) as u64).sum::<u64>();
             after = page.rows.last().map(|row| anabranch_store::After::Row(row.key()));
@@ -96,8 +92,8 @@ impl Inside {
         }
     }
 
-    fn sample_deadline(&self) -> Duration {
-        self.env.monotonic().saturating_add(self.options.metadata_timeout)
+    fn sample_terms(&self) -> Terms {
+        Terms { deadline: self.env.monotonic().saturating_add(self.options.metadata_timeout), reach: Reach::Here }
     }
 }
 

@@ -22,7 +22,7 @@ use crate::{
     hedge::SecondRead,
     page::PageBuilder,
     statements::{KnownTable, Shape, Slice},
-    store::Inside,
+    store::{Inside, Reach},
 };
 
 /// The values of a slice, after those of the partition.
@@ -131,31 +131,27 @@ pub(crate) fn partition_values(partition: &PartitionKey) -> (&str, i64, i64) {
     (partition.series.as_str(), i64::from(partition.time_bucket.0), i64::from(partition.event_bucket.0))
 }
 
-/// How many replicas a read looks at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sight {
-    /// As many as are configured.
-    Usual,
-    /// All of them; what some of them lack they have afterwards.
-    Everywhere,
+/// Until when an answer is wanted, and from whom.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    pub(crate) deadline: Duration,
+    pub(crate) reach: Reach,
 }
 
 impl Inside {
     /// One page of a scan.
-    pub(crate) async fn page(&self, table: &KnownTable, scan: &Scan, sight: Sight) -> Result<ScanPage, StoreError> {
-        let deadline = self.env.monotonic().saturating_add(scan.timeout);
+    pub(crate) async fn page(&self, table: &KnownTable, scan: &Scan, reach: Reach) -> Result<ScanPage, StoreError> {
+        let terms = Terms { deadline: self.env.monotonic().saturating_add(scan.timeout), reach };
         let slices = slices(&scan.span, scan.direction);
         let mut page = PageBuilder::new(scan.max_rows, scan.max_bytes);
         // The rest of an event is seldom more than nothing: asking for it beside the rest of the partition costs no time.
         let pages = match &slices[..] {
             [] => return self.empty_page(table, scan).await,
-            [one] => vec![self.read_slice(table, scan, one, deadline, sight).await?],
+            [one] => vec![self.read_slice(table, scan, one, terms).await?],
             [one, other, ..] => {
-                let (one, other) = try_join(
-                    self.read_slice(table, scan, one, deadline, sight),
-                    self.read_slice(table, scan, other, deadline, sight),
-                )
-                .await?;
+                let (one, other) =
+                    try_join(self.read_slice(table, scan, one, terms), self.read_slice(table, scan, other, terms))
+                        .await?;
                 if one.more { vec![one] } else { vec![one, other] }
             }
         };
@@ -179,8 +175,7 @@ impl Inside {
         table: &KnownTable,
         scan: &Scan,
         bounds: &Bounds,
-        deadline: Duration,
-        sight: Sight,
+        terms: Terms,
     ) -> Result<ScanPage, StoreError> {
         let mut page = PageBuilder::new(scan.max_rows, scan.max_bytes);
         let shape = Shape::Read(bounds.slice(), scan.direction);
@@ -188,7 +183,7 @@ impl Inside {
         let mut state = PagingState::start();
         loop {
             let wanted = page.wanted(table.row_size.bytes());
-            let answer = self.read_answer(table, shape, &values, wanted, state, deadline, sight).await;
+            let answer = self.read_answer(table, shape, &values, wanted, state, terms).await;
             let (rows, next) = match answer {
                 Ok(answer) => answer,
                 Err(failure) => return Err(self.explain_read(&scan.table, table, failure).await),
@@ -216,31 +211,31 @@ impl Inside {
         values: &(impl SerializeRow + Sync),
         rows: usize,
         state: PagingState,
-        deadline: Duration,
-        sight: Sight,
+        terms: Terms,
     ) -> Result<(QueryResult, Option<PagingState>), ReadFailure> {
         let mut statement =
             table.statement(&self.session, shape).await.map_err(|error| ReadFailure::driver(error.into()))?;
         let begun = self.env.monotonic();
-        let left = deadline.saturating_sub(begun);
+        let left = terms.deadline.saturating_sub(begun);
         if left.is_zero() {
             return Err(ReadFailure::Late);
         }
         statement.set_request_timeout(Some(left));
         statement.set_page_size(i32::try_from(rows).unwrap_or(i32::MAX));
-        let reservation = (sight == Sight::Usual).then(|| self.hedge.reserve()).flatten();
-        let profile = match &reservation {
-            _ if sight == Sight::Everywhere => &self.profiles.reads_everywhere,
-            Some(reservation) => {
+        // A read that needs replicas of every data centre gains nothing from a second one beside it.
+        let reservation = if terms.reach == Reach::Here { self.hedge.reserve() } else { None };
+        let profile = match (&reservation, terms.reach) {
+            (Some(reservation), _) => {
                 statement.set_history_listener(Arc::new(SecondRead(reservation.clone())));
                 &self.profiles.hedged_reads
             }
-            None => &self.profiles.reads,
+            (None, Reach::Here) => &self.profiles.reads,
+            (None, Reach::Everywhere) => &self.profiles.reads_everywhere,
         };
         statement.set_execution_profile_handle(Some(profile.clone()));
         let (answer, next) =
             self.session.execute_single_page(&statement, values, state).await.map_err(ReadFailure::driver)?;
-        if sight == Sight::Usual {
+        if terms.reach == Reach::Here {
             self.hedge.took(self.env.monotonic().saturating_sub(begun));
         }
         Ok((answer, next.into_paging_control_flow().continue_value()))

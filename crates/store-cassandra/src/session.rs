@@ -12,7 +12,6 @@ use scylla::{
         load_balancing::DefaultPolicy,
         retry::{DefaultRetryPolicy, FallthroughRetryPolicy},
     },
-    statement::Consistency,
 };
 use tokio_rustls::rustls::{
     ClientConfig, RootCertStore,
@@ -20,7 +19,7 @@ use tokio_rustls::rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
 };
 
-use crate::{CassandraOptions, ConnectError, TlsOptions, hedge::SlowReads};
+use crate::{CassandraOptions, ConnectError, Level, TlsOptions, hedge::SlowReads};
 use anabranch_store::hedge::Hedge;
 
 /// A node that stands still without closing its connections is noticed after this, and left out.
@@ -33,11 +32,13 @@ pub(crate) struct Profiles {
     pub(crate) reads: ExecutionProfileHandle,
     /// Reads that may be sent twice.
     pub(crate) hedged_reads: ExecutionProfileHandle,
-    /// Reads that every replica must answer: differences between them are mended on the way.
-    pub(crate) reads_everywhere: ExecutionProfileHandle,
     /// Everything that changes something. Each attempt is ours to judge: the driver tells only of its last one, and
     /// "not available" after a time-out must not read as "nothing was changed".
     pub(crate) changes: ExecutionProfileHandle,
+    /// Reads that see what was acknowledged in any data centre.
+    pub(crate) reads_everywhere: ExecutionProfileHandle,
+    /// Changes that reads in every data centre see.
+    pub(crate) changes_everywhere: ExecutionProfileHandle,
 }
 
 /// Connects, and makes the profiles.
@@ -81,18 +82,23 @@ fn profiles(options: &CassandraOptions, hedge: &Arc<Hedge>) -> Profiles {
             .consistency(options.read_consistency.to_driver())
     };
     let reads = || profile().retry_policy(Arc::new(DefaultRetryPolicy::new()));
+    let changes = |level: Level| {
+        profile()
+            .retry_policy(Arc::new(FallthroughRetryPolicy::new()))
+            .consistency(level.to_driver())
+            .build()
+            .into_handle()
+    };
+    let (reads_everywhere, changes_everywhere) = options.levels_everywhere();
     Profiles {
         reads: reads().build().into_handle(),
-        reads_everywhere: reads().consistency(Consistency::All).build().into_handle(),
         hedged_reads: reads()
             .speculative_execution_policy(Some(Arc::new(SlowReads(hedge.clone()))))
             .build()
             .into_handle(),
-        changes: profile()
-            .retry_policy(Arc::new(FallthroughRetryPolicy::new()))
-            .consistency(options.write_consistency.to_driver())
-            .build()
-            .into_handle(),
+        changes: changes(options.write_consistency),
+        reads_everywhere: reads().consistency(reads_everywhere.to_driver()).build().into_handle(),
+        changes_everywhere: changes(changes_everywhere),
     }
 }
 

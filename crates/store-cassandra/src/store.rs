@@ -26,7 +26,7 @@ use crate::{
     documents::Documents,
     error::{Fate, fate, read_error, refused, unavailable},
     names,
-    scan::{ReadFailure, Sight},
+    scan::ReadFailure,
     schema::Schema,
     session::{self, Profiles},
     statements::{KnownTable, KnownTables},
@@ -34,8 +34,18 @@ use crate::{
 
 /// The store on a Cassandra cluster, which other servers may use at the same time.
 pub struct CassandraStore {
-    inside: Inside,
-    closed: AtomicBool,
+    inside: Arc<Inside>,
+    closed: Arc<AtomicBool>,
+    reach: Reach,
+}
+
+/// Whom a call asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// As many replicas as the levels of the options say.
+    Here,
+    /// Enough of them in every data centre.
+    Everywhere,
 }
 
 /// What the parts of the store share.
@@ -63,7 +73,7 @@ impl CassandraStore {
         let documents = documents.map_err(|error| ConnectError::Schema(unavailable(error.to_string())))?;
         let (tables, schema_turn) = (KnownTables::default(), Mutex::default());
         let inside = Inside { env, options, session, profiles, hedge, documents, tables, schema_turn };
-        Ok(CassandraStore { inside, closed: AtomicBool::new(false) })
+        Ok(CassandraStore { inside: Arc::new(inside), closed: Arc::default(), reach: Reach::Here })
     }
 
     fn inside(&self) -> Result<&Inside, StoreError> {
@@ -116,6 +126,11 @@ impl Store for CassandraStore {
         Capabilities { name: "cassandra", shared: true, ordered_partitions: false, max_tables }
     }
 
+    fn everywhere(self: Arc<Self>) -> Arc<dyn Store> {
+        let (inside, closed) = (self.inside.clone(), self.closed.clone());
+        Arc::new(CassandraStore { inside, closed, reach: Reach::Everywhere })
+    }
+
     async fn create_table(&self, table: &TableName) -> Result<(), StoreError> {
         let inside = self.inside()?;
         let known = inside.table(table)?;
@@ -138,7 +153,7 @@ impl Store for CassandraStore {
 
     async fn write(&self, batches: Vec<PartitionBatch>, timeout: Duration) -> Vec<Result<(), StoreError>> {
         match self.inside() {
-            Ok(inside) => inside.write(batches, timeout).await,
+            Ok(inside) => inside.write(batches, timeout, self.reach).await,
             Err(error) => vec![Err(error); batches.len()],
         }
     }
@@ -148,15 +163,7 @@ impl Store for CassandraStore {
             return Err(refused("a scan of no rows"));
         }
         let inside = self.inside()?;
-        inside.page(&*inside.table(&scan.table)?, scan, Sight::Usual).await
-    }
-
-    async fn scan_everywhere(&self, scan: &Scan) -> Result<ScanPage, StoreError> {
-        if scan.max_rows == 0 {
-            return Err(refused("a scan of no rows"));
-        }
-        let inside = self.inside()?;
-        inside.page(&*inside.table(&scan.table)?, scan, Sight::Everywhere).await
+        inside.page(&*inside.table(&scan.table)?, scan, self.reach).await
     }
 
     async fn occupied(

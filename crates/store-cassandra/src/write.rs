@@ -8,6 +8,7 @@ use anabranch_store::{PartitionBatch, StoreError};
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use scylla::{
+    client::execution_profile::ExecutionProfileHandle,
     errors::ExecutionError,
     statement::batch::{Batch, BatchStatement, BatchType},
 };
@@ -16,7 +17,7 @@ use crate::{
     error::{Fate, fate, refused, unavailable, unknown},
     scan::partition_values,
     statements::{KnownTable, Shape},
-    store::Inside,
+    store::{Inside, Reach},
 };
 
 /// Batches of one call that are under way at once.
@@ -35,17 +36,32 @@ type RowValues<'a> = (&'a str, i64, i64, i64, &'a str, &'a str, (&'a Bytes, Opti
 
 impl Inside {
     /// Writes batches and answers for each, in their order.
-    pub(crate) async fn write(&self, batches: Vec<PartitionBatch>, timeout: Duration) -> Vec<Result<(), StoreError>> {
+    pub(crate) async fn write(
+        &self,
+        batches: Vec<PartitionBatch>,
+        timeout: Duration,
+        reach: Reach,
+    ) -> Vec<Result<(), StoreError>> {
+        let changes = match reach {
+            Reach::Here => &self.profiles.changes,
+            Reach::Everywhere => &self.profiles.changes_everywhere,
+        };
         let deadline = self.env.monotonic().saturating_add(timeout);
         let share = (timeout / ATTEMPT_SHARE).max(LEAST_ATTEMPT);
         stream::iter(batches)
-            .map(|batch| async move { self.write_batch(&batch, deadline, share).await })
+            .map(|batch| async move { self.write_batch(&batch, changes, deadline, share).await })
             .buffered(IN_FLIGHT)
             .collect()
             .await
     }
 
-    async fn write_batch(&self, batch: &PartitionBatch, deadline: Duration, share: Duration) -> Result<(), StoreError> {
+    async fn write_batch(
+        &self,
+        batch: &PartitionBatch,
+        changes: &ExecutionProfileHandle,
+        deadline: Duration,
+        share: Duration,
+    ) -> Result<(), StoreError> {
         if batch.rows.is_empty() {
             return Err(refused("a batch without rows"));
         }
@@ -57,7 +73,7 @@ impl Inside {
         let mut outcome = Ok(());
         let mut written = false;
         while let (Ok(()), Some(part)) = (&outcome, parts.next()) {
-            outcome = self.write_part(&table, batch, &part, deadline, share).await;
+            outcome = self.write_part(&table, batch, &part, changes, deadline, share).await;
             written |= outcome.is_ok();
         }
         match outcome {
@@ -73,13 +89,14 @@ impl Inside {
         table: &KnownTable,
         batch: &PartitionBatch,
         rows: &[&Row],
+        changes: &ExecutionProfileHandle,
         deadline: Duration,
         share: Duration,
     ) -> Result<(), StoreError> {
         let mut may_be_written = false;
         loop {
             let left = deadline.saturating_sub(self.env.monotonic());
-            let Err(error) = self.attempt(table, batch, rows, left.min(share)).await else { return Ok(()) };
+            let Err(error) = self.attempt(table, batch, rows, changes, left.min(share)).await else { return Ok(()) };
             let fate = fate(&error);
             may_be_written |= fate == Fate::Unknown;
             if matches!(fate, Fate::NotUnderstood | Fate::Refused) || self.is_over(deadline) {
@@ -97,6 +114,7 @@ impl Inside {
         table: &KnownTable,
         batch: &PartitionBatch,
         rows: &[&Row],
+        changes: &ExecutionProfileHandle,
         timeout: Duration,
     ) -> Result<(), ExecutionError> {
         let mut insert = table.statement(&self.session, Shape::Insert).await?;
@@ -105,7 +123,7 @@ impl Inside {
         if let [row] = rows {
             insert.set_timestamp(Some(batch.write_time_micros));
             insert.set_request_timeout(Some(timeout));
-            insert.set_execution_profile_handle(Some(self.profiles.changes.clone()));
+            insert.set_execution_profile_handle(Some(changes.clone()));
             return self.session.execute_unpaged(&insert, values(row)).await.map(drop);
         }
         let statements = vec![BatchStatement::from(insert); rows.len()];
@@ -113,7 +131,7 @@ impl Inside {
         together.set_is_idempotent(true);
         together.set_timestamp(Some(batch.write_time_micros));
         together.set_request_timeout(Some(timeout));
-        together.set_execution_profile_handle(Some(self.profiles.changes.clone()));
+        together.set_execution_profile_handle(Some(changes.clone()));
         let values: Vec<RowValues<'_>> = rows.iter().map(|row| values(row)).collect();
         self.session.batch(&together, values).await.map(drop)
     }

@@ -211,6 +211,10 @@ impl Store for FjallStore {
         Capabilities { name: "fjall", shared: false, ordered_partitions: true, max_tables: self.options.max_tables }
     }
 
+    fn everywhere(self: Arc<Self>) -> Arc<dyn Store> {
+        self
+    }
+
     /// What is left on the file system of its directory.
     fn free_bytes(&self) -> Option<u64> {
         stats::free_bytes(self.database().ok()?.directory.path()).ok()

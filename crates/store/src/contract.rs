@@ -6,6 +6,7 @@
 
 use std::{
     ops::{Bound, RangeInclusive},
+    sync::Arc,
     time::Duration,
 };
 
@@ -29,6 +30,11 @@ pub trait Store: Send + Sync + 'static {
         None
     }
 
+    /// The same store for those who make what everybody else will read: its scans see whatever was acknowledged in any data
+    /// centre, and what it writes is seen by every scan in each of them. Calls fail while a place that is needed is away.
+    /// A store that lies in one place is that itself.
+    fn everywhere(self: Arc<Self>) -> Arc<dyn Store>;
+
     /// Makes a table. One that is there already is left as it is.
     async fn create_table(&self, table: &TableName) -> Result<(), StoreError>;
 
@@ -47,13 +53,6 @@ pub trait Store: Send + Sync + 'static {
     /// Reads rows of one partition. Sees every batch that was answered with `Ok` before, and of none only a part; where
     /// a page has more rows or bytes than the back end reads at once, batches that arrive meanwhile may be seen in part.
     async fn scan(&self, scan: &Scan) -> Result<ScanPage, StoreError>;
-
-    /// As [`Store::scan`], but sees also rows that were never answered with `Ok` and lie on some replicas only, which other scans see
-    /// or don't; whatever it has seen every later scan sees. Refuses while a replica is away. Where every row is kept once, there
-    /// is no difference.
-    async fn scan_everywhere(&self, scan: &Scan) -> Result<ScanPage, StoreError> {
-        self.scan(scan).await
-    }
 
     /// The partitions of a series within a span of time buckets that hold a row: in the order of buckets, or its
     /// reverse, at most `limit`. Only for stores with [`Capabilities::ordered_partitions`]; others refuse.

@@ -51,6 +51,10 @@ impl Store for FairStore {
         self.inner.free_bytes()
     }
 
+    fn everywhere(self: Arc<Self>) -> Arc<dyn Store> {
+        Arc::new(FairStore::new(self.inner.clone().everywhere(), self.permits.clone(), self.class))
+    }
+
     async fn create_table(&self, table: &TableName) -> Result<(), StoreError> {
         self.inner.create_table(table).await
     }

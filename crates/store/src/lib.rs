@@ -11,7 +11,6 @@
 //! | [`permits`] | [`Permits`]: how many reads the store has at once, and whose turn it is |
 //! | [`piece`] | [`PieceReader`]: reads a piece, packed or not, and notices what is missing |
 //! | [`reader`] | [`PartitionReader`]: the one way to read a partition, page after page |
-//! | [`thorough`] | [`Thorough`]: a store whose every scan sees what any replica holds |
 //! | `suite` | the contract as tests that every back end passes unchanged (feature `suite`) |
 
 pub mod block;
@@ -25,7 +24,6 @@ pub mod piece;
 pub mod reader;
 #[cfg(any(test, feature = "suite"))]
 pub mod suite;
-pub mod thorough;
 
 pub use block::{Block, BlockBuilder, BlockError, BlockHeader, Codec, PackError, Packer};
 pub use contract::{
@@ -38,4 +36,3 @@ pub use memory::MemoryStore;
 pub use permits::{ClassCount, Permit, PermitOptions, Permits, ReadClass};
 pub use piece::{Density, PieceBounds, PieceReader};
 pub use reader::{PartitionReader, ReadLimits};
-pub use thorough::Thorough;

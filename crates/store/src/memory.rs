@@ -6,7 +6,7 @@ mod state;
 
 use std::{
     ops::RangeInclusive,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -102,6 +102,10 @@ impl MemoryStore {
 impl Store for MemoryStore {
     fn capabilities(&self) -> Capabilities {
         Capabilities { name: "memory", shared: true, ordered_partitions: self.ordered_partitions, max_tables: 2000 }
+    }
+
+    fn everywhere(self: Arc<Self>) -> Arc<dyn Store> {
+        self
     }
 
     async fn create_table(&self, table: &TableName) -> Result<(), StoreError> {

@@ -37,6 +37,38 @@ const START_PATIENCE: Duration = Duration::from_secs(180);
 const OPTIONS: [u8; 9] = [4, 0, 0, 0, 5, 0, 0, 0, 0];
 const SUPPORTED: u8 = 6;
 
+/// What a ring is like.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shape {
+    /// How many nodes each data centre has. A lone one is called `datacenter1`, several `dc1`, `dc2` and so on.
+    pub datacenters: Vec<u8>,
+    /// Whether clients have to say who they are; the first is `cassandra` with the password `cassandra`.
+    pub logins: bool,
+    /// Whether a node keeps what another one missed and hands it over later.
+    pub hints: bool,
+}
+
+impl Shape {
+    /// So many nodes in one data centre, for everyone.
+    pub fn of_nodes(nodes: u8) -> Self {
+        Shape { datacenters: vec![nodes], logins: false, hints: true }
+    }
+
+    fn nodes(&self) -> u8 {
+        self.datacenters.iter().sum()
+    }
+
+    /// The data centre of a node, from 1 on, where there are several.
+    fn datacenter(&self, number: u8) -> Option<String> {
+        let ends = self.datacenters.iter().scan(0, |end, nodes| {
+            *end += nodes;
+            Some(*end)
+        });
+        let place = ends.take_while(|end| *end < number).count() + 1;
+        (self.datacenters.len() > 1).then(|| format!("dc{place}"))
+    }
+}
+
 /// Where the nodes of a ring are.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Ring {
@@ -50,19 +82,22 @@ pub struct Ring {
     pub storage_port: u16,
     /// For `nodetool`, one for each node.
     pub jmx_ports: Vec<u16>,
+    /// What it is like.
+    pub shape: Shape,
 }
 
 impl Ring {
-    fn new(nodes: u8) -> Result<Self, TestbedError> {
-        if !(1..=3).contains(&nodes) {
-            return Err(TestbedError::Refused(format!("a ring has 1 to 3 nodes, not {nodes}")));
+    fn new(shape: Shape) -> Result<Self, TestbedError> {
+        let nodes = shape.nodes();
+        if !(1..=3).contains(&nodes) || shape.datacenters.contains(&0) {
+            return Err(TestbedError::Refused(format!("a ring has 1 to 3 nodes, not {:?}", shape.datacenters)));
         }
         let directory = cache::fresh_directory("cassandra")?;
         let addresses: Vec<Ipv4Addr> = (1..=nodes).map(ports::loopback).collect();
         let [cql_port, storage_port, jmx_one, jmx_two, jmx_three] = ports::free(&addresses)?;
         let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let jmx_ports = [jmx_one, jmx_two, jmx_three][..usize::from(nodes)].to_vec();
-        Ok(Ring { name, directory, cql_port, storage_port, jmx_ports })
+        Ok(Ring { name, directory, cql_port, storage_port, jmx_ports, shape })
     }
 
     /// Where clients reach a node.
@@ -147,12 +182,18 @@ pub struct Cassandra {
 }
 
 impl Cassandra {
-    /// Starts nodes one after another and waits until all of them answer.
+    /// Starts nodes of one data centre.
     pub fn start(nodes: u8) -> Result<Self, TestbedError> {
+        Self::start_as(Shape::of_nodes(nodes))
+    }
+
+    /// Starts nodes one after another and waits until all of them answer.
+    pub fn start_as(shape: Shape) -> Result<Self, TestbedError> {
+        let nodes = shape.nodes();
         // Before anything is made: these fail with advice.
         java::java()?;
         JARS.fetch()?;
-        let ring = Ring::new(nodes)?;
+        let ring = Ring::new(shape)?;
         let watchdog = Watchdog::over(&ring.directory)?;
         let mut cassandra = Cassandra { ring, nodes: Vec::new(), watchdog };
         for number in 1..=nodes {

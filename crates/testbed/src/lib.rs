@@ -30,7 +30,7 @@ pub mod process;
 pub mod spark;
 pub mod watchdog;
 
-pub use cassandra::{Cassandra, CassandraNode};
+pub use cassandra::{Cassandra, CassandraNode, Shape};
 pub use cluster::Cluster;
 pub use error::TestbedError;
 pub use kafka::Kafka;

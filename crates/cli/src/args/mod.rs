@@ -1,5 +1,6 @@
 //! The command line: what may be typed, and its help. What commands do is in `commands`.
 
+mod advise;
 mod backfill;
 mod block;
 mod bus;
@@ -23,6 +24,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use advise::AdviseArgs;
 pub(crate) use backfill::{BackfillCommand, OpenArgs};
 pub(crate) use block::{AddArgs, BlockCommand};
 pub(crate) use bus::{BusCommand, BusTailArgs};
@@ -141,6 +143,8 @@ pub(crate) enum Command {
     Namespace(NamespaceCommand),
     /// Work out the settings of a namespace from what is known of its workload
     Plan(Box<PlanArgs>),
+    /// Look at a table of Cassandra that is already there, and say what splitting would make of it
+    Advise(Box<AdviseArgs>),
     /// Write one event, or many from JSON lines
     Write(Box<WriteArgs>),
     /// Read a history, latest first

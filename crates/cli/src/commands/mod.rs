@@ -1,5 +1,6 @@
 //! What commands do: each takes its arguments and a session, and prints its answer.
 
+mod advise;
 mod backfill;
 mod block;
 mod bus;
@@ -41,6 +42,7 @@ pub(crate) async fn run(session: &Session, command: Command) -> Outcome {
         Command::Serve(args) => Box::pin(serve::run(session, &args)).await,
         Command::Namespace(command) => Box::pin(namespace::run(session, command)).await,
         Command::Plan(args) => plan::run(session, &args),
+        Command::Advise(args) => Box::pin(advise::run(session, &args)).await,
         Command::Write(args) => Box::pin(write::run(session, &args)).await,
         Command::Read(args) => Box::pin(read::run(session, &args)).await,
         Command::Import(args) => Box::pin(import::run(session, &args)).await,

@@ -7,7 +7,7 @@ mod show;
 
 pub(crate) use description::{Description, Document, read_document};
 pub(crate) use questions::ask;
-pub(crate) use show::text;
+pub(crate) use show::{settings, text, wrapped};
 
 use anabranch_provision::{Plan, Workload};
 

@@ -30,7 +30,7 @@ pub(crate) fn text(plan: &Plan, colors: bool) -> String {
     text
 }
 
-fn settings(settings: &Settings) -> Table {
+pub(crate) fn settings(settings: &Settings) -> Table {
     let seconds = |seconds: u32| show_duration(Duration::from_secs(seconds.into()));
     let never = |length: Option<Duration>| length.map_or_else(|| "never".to_owned(), show_duration);
     let slo = |target: Duration, max: Duration| format!("{}, at most {}", show_duration(target), show_duration(max));
@@ -115,7 +115,7 @@ fn capacity(capacity: &Capacity) -> Table {
 }
 
 /// A paragraph of at most 100 columns, its first line marked.
-fn wrapped(sentence: &str) -> String {
+pub(crate) fn wrapped(sentence: &str) -> String {
     let mut text = String::new();
     let mut line = String::from("  -");
     for word in sentence.split_whitespace() {

@@ -145,7 +145,7 @@ impl Engine {
             max_rows: doubted.rows,
             original_first: self.env.random_below(2) == 0,
         };
-        let comparison = self.splits.comparer.compare(&doubt).await?;
+        let comparison = self.splits.scrubber.compare(&doubt).await?;
         if comparison.original.calls == 0 {
             return Ok(()); // nothing of it lies in pieces
         }

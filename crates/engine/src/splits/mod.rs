@@ -34,7 +34,7 @@ use std::{
 use anabranch_bus::Bus;
 use anabranch_runtime::Env;
 use anabranch_split::{Pace, Records, Router, RouterOptions, Work, WorkOptions};
-use anabranch_store::{Store, Thorough};
+use anabranch_store::Store;
 
 use crate::splits::{
     doubt::Doubts, due::DueQueue, looks::Looks, payment::Payments, summary::Summaries, waiting::LatestWaiting,
@@ -89,9 +89,7 @@ pub(crate) struct Splits {
     pub(crate) pace: Arc<Pace>,
     /// One for each split that is worked on at once.
     pub(crate) workers: Vec<Work>,
-    /// For comparisons beside reads: it reads as they do.
-    pub(crate) comparer: Work,
-    /// For comparisons that decide something: it sees what any replica holds.
+    /// For comparisons: beside reads as they read, and everywhere where something is decided.
     pub(crate) scrubber: Work,
     pub(crate) due: DueQueue,
     pub(crate) doubts: Doubts,
@@ -113,14 +111,11 @@ impl Splits {
         let home = if store.capabilities().shared { format!("{:016x}", env.random_u64()) } else { "local".to_owned() };
         // One name for all workers of a process: its queue sees to it that no two work on one partition, and any of them may go on
         // with what another had begun.
-        let worker = |store| Work::new(store, env.clone(), options.work, home.clone(), pace.clone());
-        // What is planned, copied and proven must not depend on which replica was asked.
-        let thorough: Arc<dyn Store> = Arc::new(Thorough::new(store.clone()));
+        let worker = || Work::new(store.clone(), env.clone(), options.work, home.clone(), pace.clone());
         Splits {
             router: Router::new(records.clone(), env.clone(), options.router),
-            workers: (0..options.concurrent).map(|_| worker(thorough.clone())).collect(),
-            comparer: worker(store.clone()),
-            scrubber: worker(thorough),
+            workers: (0..options.concurrent).map(|_| worker()).collect(),
+            scrubber: worker(),
             records,
             bus,
             due: DueQueue::new(options.max_due),

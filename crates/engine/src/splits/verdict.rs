@@ -96,7 +96,7 @@ impl Engine {
         let least = suspect.doubt.served.segments().map(|(_, segment)| segment.as_of).min().unwrap_or(0);
         let Some(served) = Served::since(Arc::new(loaded.row), least) else { return Ok(None) };
         let doubt = Doubt { served: Arc::new(served), ..suspect.doubt };
-        let comparison = self.splits.scrubber.compare(&doubt).await?;
+        let comparison = self.splits.scrubber.compare_everywhere(&doubt).await?;
         let Some(difference) = comparison.difference else {
             self.metrics.comparisons.with_label_values(&["not_confirmed"]).inc();
             return Ok(None);

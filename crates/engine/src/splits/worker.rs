@@ -191,7 +191,7 @@ impl Engine {
                 max_rows: u64::MAX,
                 original_first: true,
             };
-            let comparison = self.splits.scrubber.compare(&doubt).await?;
+            let comparison = self.splits.scrubber.compare_everywhere(&doubt).await?;
             if comparison.difference.is_some() {
                 return Ok(match self.confirm(Suspect { doubt, found_by: FoundBy::Recheck }).await? {
                     Some(difference) => Rechecked::Differs(Box::new(difference)),

@@ -61,6 +61,10 @@ impl Store for Slow {
         Capabilities { shared: false, ..self.inner.capabilities() }
     }
 
+    fn everywhere(self: Arc<Self>) -> Arc<dyn Store> {
+        self
+    }
+
     async fn create_table(&self, table: &TableName) -> Result<(), StoreError> {
         self.inner.create_table(table).await
     }

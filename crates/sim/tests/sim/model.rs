@@ -244,6 +244,10 @@ impl Store for Gate {
         self.world.store.capabilities()
     }
 
+    fn everywhere(self: Arc<Self>) -> Arc<dyn Store> {
+        self
+    }
+
     async fn create_table(&self, table: &TableName) -> Result<(), StoreError> {
         self.world.store.create_table(table).await
     }

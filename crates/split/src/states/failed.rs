@@ -4,6 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use anabranch_model::Timestamp;
+use anabranch_store::ErrorKind;
 
 use crate::{
     SplitError,
@@ -27,6 +28,10 @@ pub(crate) async fn record(work: &Work, loaded: &Loaded, error: &SplitError) -> 
     let exhausted = loaded.row.attempts >= work.options.max_attempts;
     let state = match error {
         SplitError::Stuck { .. } => State::Parked { reason },
+        // A replica that is needed is away, and that is nothing an operator could do to this split: it waits.
+        SplitError::Store(error) if matches!(error.kind(), ErrorKind::Retry | ErrorKind::Unknown) => {
+            failure(work, loaded, reason, loaded.row.state.clone())
+        }
         _ if exhausted => {
             State::Parked { reason: format!("{} attempts failed; the last: {reason}", loaded.row.attempts) }
         }

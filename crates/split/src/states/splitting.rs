@@ -166,7 +166,7 @@ impl<'a> Copier<'a> {
         }
         let bytes = std::mem::take(&mut self.ready_bytes);
         let timeout = self.work.options.call_timeout;
-        let written = self.work.env.timeout(timeout, self.work.store.write(batches, timeout)).await;
+        let written = self.work.env.timeout(timeout, self.work.everywhere.write(batches, timeout)).await;
         match written {
             Ok(results) => results.into_iter().collect::<Result<(), StoreError>>()?,
             Err(_) => return Err(StoreError::Unknown { reason: "a write timed out".to_owned() }.into()),

@@ -1,6 +1,7 @@
 //! The contract, kept on a real node, and through its crash. All but the crash share one node, each test in keyspaces
 //! of its own.
 
+mod datacentres;
 mod faults;
 mod fixture;
 mod tables;

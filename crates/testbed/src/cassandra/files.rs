@@ -77,7 +77,11 @@ const LOGBACK: &str = "\
 pub(super) fn write(ring: &Ring, number: u8, directory: &Path) -> Result<(), TestbedError> {
     let conf = directory.join("conf");
     fs::create_dir_all(&conf).map_err(cannot(format!("make {}", conf.display())))?;
-    for (name, text) in [("cassandra.yaml", yaml(ring, number, directory)), ("logback.xml", LOGBACK.to_owned())] {
+    let mut files = vec![("cassandra.yaml", yaml(ring, number, directory)), ("logback.xml", LOGBACK.to_owned())];
+    if let Some(datacenter) = ring.shape.datacenter(number) {
+        files.push(("cassandra-rackdc.properties", format!("dc={datacenter}\nrack=rack1\n")));
+    }
+    for (name, text) in files {
         let file = conf.join(name);
         fs::write(&file, text).map_err(cannot(format!("write {}", file.display())))?;
     }
@@ -87,7 +91,15 @@ pub(super) fn write(ring: &Ring, number: u8, directory: &Path) -> Result<(), Tes
 fn yaml(ring: &Ring, number: u8, directory: &Path) -> String {
     let (name, storage_port, cql_port) = (&ring.name, ring.storage_port, ring.cql_port);
     let (address, seed) = (ports::loopback(number), ports::loopback(1));
-    let data = directory.display();
+    let (data, hints) = (directory.display(), ring.shape.hints);
+    let snitch = match ring.shape.datacenter(number) {
+        Some(_) => "GossipingPropertyFileSnitch",
+        None => "SimpleSnitch",
+    };
+    let logins = match ring.shape.logins {
+        true => "authenticator: PasswordAuthenticator\nauthorizer: CassandraAuthorizer\n",
+        false => "",
+    };
     // `group`: an acknowledged write survives a kill, as it would with replicas on other machines; the default loses
     // the last seconds of a lone node. Time-outs are those of a machine that also builds.
     format!(
@@ -96,8 +108,8 @@ cluster_name: '{name}'
 num_tokens: 16
 allocate_tokens_for_local_replication_factor: 3
 partitioner: org.apache.cassandra.dht.Murmur3Partitioner
-endpoint_snitch: SimpleSnitch
-seed_provider:
+endpoint_snitch: {snitch}
+{logins}seed_provider:
   - class_name: org.apache.cassandra.locator.SimpleSeedProvider
     parameters:
       - seeds: '{seed}:{storage_port}'
@@ -115,6 +127,7 @@ commitlog_sync: group
 commitlog_sync_group_window: 5ms
 auto_snapshot: false
 materialized_views_enabled: false
+hinted_handoff_enabled: {hints}
 memtable_allocation_type: heap_buffers
 concurrent_compactors: 2
 compaction_throughput: 0MiB/s
@@ -167,6 +180,7 @@ fn agent(jars: &Path) -> Result<PathBuf, TestbedError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cassandra::Shape;
 
     #[test]
     fn every_node_has_its_own_address_and_all_share_their_ports_and_seed() {
@@ -176,6 +190,7 @@ mod tests {
             cql_port: 1000,
             storage_port: 2000,
             jmx_ports: vec![3001, 3002],
+            shape: Shape::of_nodes(2),
         };
         let two = yaml(&ring, 2, Path::new("runs/ring-1/node2"));
         for line in [
@@ -187,5 +202,13 @@ mod tests {
         ] {
             assert!(two.lines().any(|found| found == line), "{line} is not in\n{two}");
         }
+    }
+
+    #[test]
+    fn nodes_are_dealt_to_data_centres_in_their_order() {
+        let shape = Shape { datacenters: vec![1, 2], logins: false, hints: true };
+        let places: Vec<_> = (1..=3).map(|number| shape.datacenter(number).unwrap()).collect();
+        assert_eq!(places, ["dc1", "dc2", "dc2"]);
+        assert_eq!(Shape::of_nodes(3).datacenter(2), None);
     }
 }

@@ -15,7 +15,7 @@ use tokio::sync::Mutex;
 const METADATA: Duration = Duration::from_secs(10);
 
 /// One ring of its own at a time: three would leave each other no processor.
-static TURN: Mutex<()> = Mutex::const_new(());
+pub(super) static TURN: Mutex<()> = Mutex::const_new(());
 
 async fn ring(nodes: u8) -> Cassandra {
     let started = Env::system().blocking(move || Cassandra::start(nodes)).await.expect("no panic");
@@ -29,7 +29,7 @@ async fn connect(ring: &Cassandra, copies: u8, metadata_timeout: Duration) -> Ar
     Arc::new(CassandraStore::connect(options, Env::system()).await.unwrap_or_else(|error| panic!("{error}")))
 }
 
-async fn restart(mut ring: Cassandra, node: u8) -> Cassandra {
+pub(super) async fn restart(mut ring: Cassandra, node: u8) -> Cassandra {
     let work = move || {
         ring.node(node).restart().unwrap_or_else(|error| panic!("{error}"));
         ring

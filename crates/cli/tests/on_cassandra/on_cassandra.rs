@@ -1,0 +1,181 @@
+//! `anabranch advise` on tables that others made. The node knows its clients: rows are planted by one that may do
+//! everything, and looked at by one that may only SELECT.
+
+mod foreign;
+
+use foreign::{Kind, Planted, place};
+use serde_json::Value;
+
+/// The distance of a number from what it should be, as a share of that.
+fn off(found: &Value, exact: u64) -> f64 {
+    (found.as_f64().unwrap() / exact as f64 - 1.0).abs()
+}
+
+fn percentile<'a>(report: &'a Value, name: &str) -> &'a Value {
+    report["sizes"].as_array().unwrap().iter().find(|size| size["name"] == name).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sizes_and_the_widest_partitions_of_a_foreign_table_are_found() {
+    let place = place().await;
+    let planted = Planted::new(2000);
+    place.plant("advise_plays", Kind::Timestamp, &planted).await;
+    println!("{}", place.advise_text("advise_plays").await);
+    let report = place.advise("advise_plays", &[]).await;
+
+    assert_eq!(report["sample"]["partitions"], planted.partitions.len());
+    assert_eq!(report["sample"]["stopped_by"], Value::Null);
+    for (name, share) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)] {
+        let (rows, bytes) = planted.percentile(share);
+        assert!(off(&percentile(&report, name)["rows"], rows) < 0.2, "{name} of {rows}: {report:#}");
+        assert!(off(&percentile(&report, name)["bytes"], bytes) < 0.2, "{name} of {bytes}: {report:#}");
+    }
+    let widest = report["widest"].as_array().unwrap();
+    for (found, (name, rows)) in widest.iter().zip(planted.widest()) {
+        assert_eq!(found["key"], format!("profile = '{name}'"), "{report:#}");
+        assert_eq!((&found["rows"], &found["is_whole"]), (&rows.into(), &true.into()));
+        assert!(found["newest_page"]["median_ms"].as_f64().unwrap() > 0.0);
+        assert!(found["whole_history_seconds"].as_f64().unwrap() > 0.0);
+    }
+    let packed = &widest[0]["packed"];
+    let number = |value: &Value| value.as_u64().unwrap();
+    assert!(number(&packed["zstd"]["bytes"]) < number(&packed["bytes"]), "{packed:#}");
+    assert!(number(&packed["lz4"]["rows"]) * 10 < number(&packed["rows"]), "blocks hold many events: {packed:#}");
+
+    // An hour of a row a second; then a bucket of four hours holds all of it.
+    let bucket =
+        |seconds: u64| report["buckets"].as_array().unwrap().iter().find(|it| it["seconds"] == seconds).unwrap();
+    let (_, widest_rows) = planted.widest()[0];
+    assert!(off(&bucket(3600)["widest_bytes"], 3600 * planted.row_bytes()) < 0.01, "{:#}", bucket(3600));
+    assert!(off(&bucket(180 * 86_400)["widest_bytes"], widest_rows * planted.row_bytes()) < 0.01);
+    let commands = report["proposal"]["commands"].to_string();
+    assert!(
+        commands.contains("anabranch plan --writes-per-second") && commands.contains("namespace create"),
+        "{commands}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sample_tells_the_p99_and_what_it_left_out() {
+    let place = place().await;
+    let planted = Planted::new(3000);
+    place.plant("advise_sample", Kind::Timestamp, &planted).await;
+    let report = place.advise("advise_sample", &["--max-rows", "12000"]).await;
+    let sample = &report["sample"];
+    assert_eq!(sample["stopped_by"], "rows", "{sample:#}");
+    let share = sample["share_of_tokens"].as_f64().unwrap();
+    assert!(share > 0.05 && share < 0.9, "{sample:#}");
+    assert!(sample["rows"].as_u64().unwrap() < 14_000, "a page more than the limit at most: {sample:#}");
+    let (rows, bytes) = planted.percentile(0.99);
+    assert!(off(&percentile(&report, "p99")["rows"], rows) < 0.2, "{report:#}");
+    assert!(off(&percentile(&report, "p99")["bytes"], bytes) < 0.2, "{report:#}");
+    assert!(off(&report["estimated"]["partitions"], planted.partitions.len() as u64) < 0.2, "{report:#}");
+    assert!(report["remarks"].to_string().contains("may be in the rest"), "{:#}", report["remarks"]);
+}
+
+/// Every kind of time, and keys of several columns; conditions are such that CQL finds the partition by them.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_kind_of_time_and_key_is_understood() {
+    let place = place().await;
+    for kind in [Kind::TimeUuid, Kind::Millis, Kind::Seconds, Kind::Composite] {
+        let planted = Planted::new(150);
+        let table = format!("advise_{kind:?}").to_lowercase();
+        place.plant(&table, kind, &planted).await;
+        let report = place.advise(&table, &["--widest", "2"]).await;
+        assert_eq!(report["key"]["time_kind"], kind.told(), "{report:#}");
+        let (rows, _) = planted.percentile(0.99);
+        assert!(off(&percentile(&report, "p99")["rows"], rows) < 0.2, "{kind:?}: {report:#}");
+        let (name, rows) = planted.widest()[0];
+        let widest = &report["widest"][0];
+        let condition = widest["key"].as_str().unwrap();
+        assert!(condition.contains(name), "{kind:?}: {condition}");
+        assert_eq!(widest["rows"], rows, "{kind:?}");
+        assert_eq!(place.count(&table, condition).await, rows, "{kind:?}: {condition}");
+        assert_eq!(report["widest"].as_array().unwrap().len(), 2);
+        assert!(widest["newest"].as_str().unwrap().starts_with("2026-03-28T"), "{widest:#}");
+    }
+    let report = place.advise("advise_composite", &[]).await;
+    assert_eq!(report["key"]["series"], serde_json::json!(["tenant", "device", "sensor"]));
+    assert!(report["remarks"].to_string().contains("order of sensor before at"), "{:#}", report["remarks"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unusual_columns_and_an_empty_table_do_not_stand_in_the_way() {
+    let place = place().await;
+    place.cql("CREATE TYPE advise.point (x int, y frozen<list<double>>)").await;
+    place
+        .cql(
+            "CREATE TABLE advise.unusual (id frozen<tuple<int, text>>, at timestamp, n int, owner text STATIC, tags set<text>, \
+             props map<text, int>, spot frozen<point>, spots list<frozen<point>>, v vector<float, 3>, d duration, \
+             PRIMARY KEY (id, at, n)) WITH CLUSTERING ORDER BY (at DESC, n ASC) AND default_time_to_live = 864000",
+        )
+        .await;
+    for n in 0..20 {
+        place
+            .cql(&format!(
+                "INSERT INTO advise.unusual (id, at, n, owner, tags, props, spot, spots, v, d) VALUES ((1, 'a'), \
+                 {}, {n}, 'me', {{'x', 'y'}}, {{'k': {n}}}, {{x: 1, y: [1.5]}}, [{{x: 2, y: []}}], [1, 2, 3], 1h30m)",
+                1_774_692_000_000_i64 + n * 60_000
+            ))
+            .await;
+    }
+    // A partition that has nothing but its own column has no row.
+    place.cql("INSERT INTO advise.unusual (id, owner) VALUES ((2, 'b'), 'nobody')").await;
+    let report = place.advise("unusual", &[]).await;
+    assert_eq!((&report["sample"]["partitions"], &report["widest"][0]["rows"]), (&1.into(), &20.into()), "{report:#}");
+    assert!(report["remarks"].to_string().contains("owner"), "{report:#}");
+    assert!(report["proposal"]["commands"].to_string().contains("--retention 864000s"), "{report:#}");
+
+    place.cql("CREATE TABLE advise.hits (page text, hour bigint, n counter, PRIMARY KEY (page, hour))").await;
+    for hour in 0..30 {
+        place
+            .cql(&format!("UPDATE advise.hits SET n = n + 1 WHERE page = 'x' AND hour = {}", 1_774_692_000 + hour))
+            .await;
+    }
+    let report = place.advise("hits", &[]).await;
+    assert_eq!((&report["widest"][0]["rows"], &report["key"]["time_kind"]), (&30.into(), &"seconds since 1970".into()));
+
+    place.cql("CREATE TABLE advise.empty (id text, at timestamp, v blob, PRIMARY KEY (id, at))").await;
+    let report = place.advise("empty", &[]).await;
+    assert_eq!((&report["sample"]["partitions"], &report["proposal"]), (&0.into(), &Value::Null));
+    assert!(report["remarks"].to_string().contains("empty"), "{report:#}");
+    assert!(place.advise_text("empty").await.contains("The table is empty"), "people are told, too");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_there_is_answered_with_what_is() {
+    let place = place().await;
+    place.cql("CREATE TABLE advise.no_time (id text, n bigint, name text, v blob, PRIMARY KEY (id, n, name))").await;
+    place.cql("INSERT INTO advise.no_time (id, n, name) VALUES ('a', 17, 'b')").await;
+    place.cql("CREATE TABLE advise.no_clustering (id text PRIMARY KEY, v blob)").await;
+    let (code, said) = place.refused("advise", "no_time").await;
+    assert_eq!(code, 4, "{said}");
+    assert!(said.contains("no clustering column that is a time: it has n bigint, name text"), "{said}");
+    let (code, said) = place.refused("advise", "no_clustering").await;
+    assert!(code == 4 && said.contains("no clustering columns at all"), "{said}");
+    let (code, said) = place.refused("advise", "No_Time").await;
+    assert!(code == 3 && said.contains("has no table `No_Time`; it has") && said.contains("no_time"), "{said}");
+    let (code, said) = place.refused("advice", "no_time").await;
+    assert!(code == 3 && said.contains("there is no keyspace `advice`; there are advise"), "{said}");
+    assert!(!said.contains("system_auth"), "{said}");
+}
+
+/// S1 for tables of others: the role may not write, no write is counted, and the schema stays as it was.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_written() {
+    let place = place().await;
+    place.plant("advise_untouched", Kind::Timestamp, &Planted::new(50)).await;
+    let error =
+        place.as_reader("INSERT INTO advise.advise_untouched (profile, at, id) VALUES ('x', 1, 1)").await.unwrap_err();
+    assert!(error.contains("no MODIFY permission"), "{error}");
+    let error = place
+        .as_reader("CREATE KEYSPACE anabranch WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+        .await
+        .unwrap_err();
+    assert!(error.contains("no CREATE permission"), "{error}");
+    let before = (place.writes("advise_untouched").await, place.tables().await);
+    assert!(before.0 > 0, "writes are counted");
+    place.advise("advise_untouched", &[]).await;
+    assert_eq!((place.writes("advise_untouched").await, place.keyspaces_of_ours().await), (before.0, 0));
+    assert!(place.tables().await.is_superset(&before.1));
+}
