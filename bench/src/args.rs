@@ -136,7 +136,7 @@ impl Sizes {
             ingest: IngestLoad { requests: 40, warm_up: 5, ..ingest },
             large_bytes: 100_000_000,
             small_bytes: 5_000_000,
-            wide_bytes: 20_000_000,
+            wide_bytes: 80_000_000,
             pages: 400,
             namespaces: 100,
             idle: Duration::from_secs(5),
