@@ -55,6 +55,11 @@ impl Backend {
     pub(crate) async fn open(config: &Config, env: &Env, waiting: &Waiting) -> Result<Backend, StartError> {
         let Some(mut options) = config.cassandra_options() else { return Backend::embedded(config, env).await };
         options.credentials = credentials(config)?;
+        // What can never work is refused before anything is waited for.
+        #[cfg(feature = "kafka")]
+        if let BusUrl::Kafka { brokers, topic } = &config.bus.url {
+            config.kafka_options(brokers, topic.as_deref())?;
+        }
         let mut wait = FIRST_WAIT;
         loop {
             match Backend::cluster(config, options.clone(), env).await {
