@@ -54,6 +54,11 @@ impl Backend {
     /// Opens what is configured.
     pub(crate) async fn open(config: &Config, env: &Env, waiting: &Waiting) -> Result<Backend, StartError> {
         let Some(options) = cluster_options(config)? else { return Backend::embedded(config, env).await };
+        // What can never work is refused before anything is waited for.
+        #[cfg(feature = "kafka")]
+        if let BusUrl::Kafka { brokers, topic } = &config.bus.url {
+            config.kafka_options(brokers, topic.as_deref())?;
+        }
         let mut wait = FIRST_WAIT;
         loop {
             match Backend::cluster(config, options.clone(), env).await {
