@@ -29,6 +29,9 @@ pub struct NamespaceRecord {
     pub next: Option<NextConfig>,
     /// What writes under way may have been checked against, when settings have just changed.
     pub former: Option<FormerReach>,
+    /// No write under settings that are over had a later time than this (T1). Only rises.
+    #[serde(default = "earliest")]
+    pub reached_until: Timestamp,
     /// All slices that aren't dropped.
     pub slices: SliceMap,
     /// Everything before this has been closed: the newest end of a slice that ever was.
@@ -67,9 +70,6 @@ pub struct FormerReach {
     pub until: Timestamp,
     /// Their accept limit and seal margin.
     pub reach: Duration,
-    /// Their drift limit.
-    #[serde(default)]
-    pub drift: Duration,
 }
 
 /// A window in which old events are accepted.
@@ -213,6 +213,7 @@ impl NamespaceRecord {
             config,
             next: None,
             former: None,
+            reached_until: Timestamp::EARLIEST,
             slices: SliceMap::default(),
             closed_until: Timestamp::EARLIEST,
             sealed_until: Timestamp::EARLIEST,
@@ -244,15 +245,15 @@ impl NamespaceRecord {
     pub fn replace_config(&mut self, config: NamespaceConfig, at: Timestamp) {
         let reach = |config: &NamespaceConfig| config.accept_limit + config.seal_margin;
         let mut former = self.former.filter(|former| former.until > at);
-        if reach(&self.config) > reach(&config) || self.config.drift_limit > config.drift_limit {
+        if reach(&self.config) > reach(&config) {
             let until = at.saturating_add(self.config.seal_margin);
-            let before = former.unwrap_or(FormerReach { until, reach: Duration::ZERO, drift: Duration::ZERO });
-            former = Some(FormerReach {
-                until: until.max(before.until),
-                reach: reach(&self.config).max(before.reach),
-                drift: self.config.drift_limit.max(before.drift),
-            });
+            let before = former.unwrap_or(FormerReach { until, reach: Duration::ZERO });
+            let reach = reach(&self.config).max(before.reach);
+            former = Some(FormerReach { until: until.max(before.until), reach });
         }
+        // The seal margin is more than the clocks of servers differ by.
+        let reached = at.saturating_add(self.config.drift_limit + self.config.seal_margin);
+        self.reached_until = self.reached_until.max(reached);
         self.former = former;
         self.config = config;
     }
@@ -305,10 +306,9 @@ impl NamespaceRecord {
     pub fn reachable_until(&self, now: Timestamp, notice: Duration, max_clock_skew: Duration) -> Timestamp {
         let configs = [Some(&self.config), self.next.as_ref().map(|next| &next.config)];
         let configs = || configs.iter().flatten();
-        let former = self.former.filter(|former| now < former.until.saturating_add(max_clock_skew));
-        let drift = configs().map(|config| config.drift_limit).chain(former.map(|former| former.drift)).max();
-        let deadline = configs().map(|config| config.write_slo.max).max();
-        now.saturating_add(drift.unwrap_or_default() + deadline.unwrap_or_default() + notice + max_clock_skew)
+        let drift = configs().map(|config| config.drift_limit).max().unwrap_or_default();
+        let deadline = configs().map(|config| config.write_slo.max).max().unwrap_or_default();
+        now.saturating_add(drift + deadline + notice + max_clock_skew).max(self.reached_until)
     }
 
     /// Opens sealed time again. Splits of the slices in it count only once they were compared with the original anew.
@@ -356,5 +356,29 @@ impl NamespaceRecord {
             surplus -= usize::from(forget);
             !forget
         });
+    }
+}
+
+/// Of records that were stored before it was counted.
+fn earliest() -> Timestamp {
+    Timestamp::EARLIEST
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// T1: a write that was far ahead when it was accepted has reached its slice, whatever the drift limit is since.
+    #[test]
+    fn lowering_the_drift_limit_does_not_forget_how_far_writes_have_reached_t1() {
+        let at = Timestamp::from_seconds;
+        let far = NamespaceConfig { drift_limit: Duration::from_secs(600), ..NamespaceConfig::default() };
+        let mut record = NamespaceRecord::new(1, at(0), far.clone());
+        record.replace_config(NamespaceConfig { drift_limit: Duration::ZERO, ..far }, at(1000));
+        for now in [1000, 1100, 1400] {
+            let reachable = record.reachable_until(at(now), Duration::ZERO, Duration::ZERO);
+            assert!(reachable >= at(1600), "at {now}: a write of 1600 was taken just before 1000");
+        }
+        assert!(record.reachable_until(at(2000), Duration::ZERO, Duration::ZERO) < at(2100));
     }
 }

@@ -205,11 +205,16 @@ impl Records {
         let _ = self.timed(told).await;
     }
 
+    /// Takes a record away, unless somebody has changed it.
+    pub async fn remove(&self, loaded: &Loaded) -> Result<(), SplitError> {
+        let key = key(&loaded.row.partition);
+        self.timed(self.store.compare_and_set(&key, Some(loaded.version), None)).await.map(|_| ())
+    }
+
     /// Takes every record of a slice away, when the slice is dropped.
     pub async fn remove_slice(&self, namespace: &NamespaceName, time_slice: &str) -> Result<(), SplitError> {
         for loaded in self.of_slice(namespace, time_slice).await? {
-            let key = key(&loaded.row.partition);
-            self.timed(self.store.compare_and_set(&key, Some(loaded.version), None)).await?;
+            self.remove(&loaded).await?;
         }
         let key = MetaKey::new(changes_scope(namespace), time_slice);
         if let Some(known) = self.timed(self.store.load(&key)).await? {

@@ -75,3 +75,8 @@ pub(crate) fn bucket(record: &NamespaceRecord, partition: &WidePartition) -> Opt
     let bucket = slice(record, partition)?.bucket_interval(partition.key().time_bucket);
     (!record.deleting && !bucket.is_empty()).then_some(bucket)
 }
+
+/// Whether a slice is open and has no such partition.
+pub(crate) fn is_nowhere(record: &NamespaceRecord, partition: &WidePartition) -> bool {
+    slice(record, partition).is_some() && !record.deleting && bucket(record, partition).is_none()
+}

@@ -12,7 +12,7 @@ use crate::{
     engine::Engine,
     splits::{
         due::Errand,
-        ground::bucket,
+        ground::{bucket, is_nowhere},
         verdict::{FoundBy, KeptDifference, Suspect},
     },
     tasks::INTERVAL,
@@ -126,12 +126,23 @@ impl Engine {
         if work.rests(&loaded.row) {
             return Ok(());
         }
-        let Some(ground) = self.ground(partition).await? else { return Ok(()) };
+        let Some(ground) = self.ground(partition).await? else { return self.forget_if_nowhere(&loaded).await };
         let effort = work.advance(&loaded, &ground).await;
         self.metrics.checksum_mismatches.with_label_values(&["verifier"]).inc_by(work.take_mismatches());
         let effort = effort?;
         if let Effort::Rests(rests) = &effort {
             self.note_rest(&loaded, rests);
+        }
+        Ok(())
+    }
+
+    /// A slice that was made ahead may have got other settings (T1): the record of a partition that it doesn't have any more tells
+    /// of nothing, and would never come to rest (S5).
+    async fn forget_if_nowhere(&self, loaded: &Loaded) -> Result<(), EngineError> {
+        let row = &loaded.row;
+        let namespace = self.registry.get(row.partition.namespace.as_str())?;
+        if row.served.is_empty() && row.lease.is_none() && is_nowhere(&namespace.record, &row.partition) {
+            self.splits.records.remove(loaded).await?;
         }
         Ok(())
     }

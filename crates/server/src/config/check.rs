@@ -142,7 +142,9 @@ impl Config {
         check.range("engine.max_store_reads", engine.max_store_reads, 2, 65_536);
         // One less: a small read always finds a place that no whole history can take.
         check.range("engine.max_heavy_store_reads", engine.max_heavy_store_reads, 1, engine.max_store_reads.max(2) - 1);
-        check.range("engine.max_store_reads_waiting", engine.max_store_reads_waiting, 1, 1_000_000);
+        // One page alone must always find room.
+        let page = engine.max_fan_out;
+        check.range("engine.max_store_reads_waiting", engine.max_store_reads_waiting, page, 1_000_000);
         check.range("engine.max_fan_out", engine.max_fan_out, 1, 4096);
         check.range("engine.drain_timeout", engine.drain_timeout, Duration::ZERO, HOUR);
         check.range("engine.refresh_interval", engine.refresh_interval, ms(10), HOUR);
