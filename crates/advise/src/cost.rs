@@ -40,7 +40,7 @@ pub(crate) async fn widest(table: &ForeignTable, found: &Findings, budget: &mut 
             oldest: measured.oldest.to_string(),
             newest: measured.newest.to_string(),
             newest_page,
-            whole_history_seconds: (!measured.took.is_zero()).then(|| measured.took.as_secs_f64()),
+            whole_history_seconds: (!measured.took.is_zero()).then_some(measured.took.as_secs_f64()),
             packed,
         });
     }

@@ -122,7 +122,7 @@ impl Budget {
     pub(crate) fn page_rows(&self) -> usize {
         const PAGE_BYTES: u64 = 1 << 20;
         const UNSEEN_ROW_BYTES: u64 = 16 << 10;
-        let row = if self.rows == 0 { UNSEEN_ROW_BYTES } else { (self.bytes / self.rows).max(1) };
+        let row = self.bytes.checked_div(self.rows).unwrap_or(UNSEEN_ROW_BYTES).max(1);
         usize::try_from(PAGE_BYTES / row).unwrap_or(usize::MAX).clamp(10, 5000)
     }
 }

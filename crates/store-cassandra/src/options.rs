@@ -190,7 +190,7 @@ pub enum Level {
     LocalQuorum,
     /// More than half of all.
     Quorum,
-    /// More than half in every data centre; only for writes.
+    /// More than half in every data centre; of clients only for writes.
     EachQuorum,
     /// All of them: none may be away.
     All,
