@@ -103,9 +103,10 @@ fn begin(world: &World, dice: &Dice, namespace: usize) -> Search {
 impl Search {
     fn request(&self, world: &World, asked: &Asked) -> SearchRequest {
         let spec = &self.specs[0];
-        let items = spec.filters.iter().map(|Filter { key, value }| {
-            Query::Item(Filter { key: key.clone(), value: value.clone() })
-        });
+        let items = spec
+            .filters
+            .iter()
+            .map(|Filter { key, value }| Query::Item(Filter { key: key.clone(), value: value.clone() }));
         SearchRequest {
             namespace: world.namespace(self.namespace).as_str().to_owned(),
             series: self.series.iter().map(|series| series.as_str().to_owned()).collect(),

@@ -172,7 +172,12 @@ impl World {
     }
 
     /// Starts a server. `None` when that didn't work this time.
-    pub(crate) async fn start_server(self: &Arc<Self>, index: usize, dice: &Dice, crashed: Arc<Notify>) -> Option<Server> {
+    pub(crate) async fn start_server(
+        self: &Arc<Self>,
+        index: usize,
+        dice: &Dice,
+        crashed: Arc<Notify>,
+    ) -> Option<Server> {
         // Two of them differ by less than half of what is allowed: calls take time, and so much less can be told apart.
         let most = MAX_CLOCK_SKEW.as_nanos() as u64 / 5;
         let skew = dice.below(most * 2 + 1) as i64 - most as i64;

@@ -51,8 +51,9 @@ impl Inside {
         loop {
             let wanted = (count - keys.len()).min(KEYS);
             let values = (token_of(from),);
-            let answer =
-                self.read_answer(table, Shape::Partitions, &values, wanted, state, self.sample_deadline(), Sight::Usual).await;
+            let answer = self
+                .read_answer(table, Shape::Partitions, &values, wanted, state, self.sample_deadline(), Sight::Usual)
+                .await;
             let (answer, next) = match answer {
                 Ok(answer) => answer,
                 Err(failure) => return Err(self.explain_read(name, table, failure).await),

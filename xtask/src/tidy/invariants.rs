@@ -38,7 +38,8 @@ fn test_text(file: &File) -> &str {
 mod tests {
     use super::*;
 
-    const CITED: &str = "// W1 W2 W3\n#[cfg(test)]\nmod tests {\n    // W1, W2, W3, R1, R4\n    // S1 S2 S3 S4 S5 S6 S7 T1 L1\n}\n";
+    const CITED: &str =
+        "// W1 W2 W3\n#[cfg(test)]\nmod tests {\n    // W1, W2, W3, R1, R4\n    // S1 S2 S3 S4 S5 S6 S7 T1 L1\n}\n";
 
     #[test]
     fn an_invariant_that_no_test_cites_is_found() {

@@ -215,7 +215,9 @@ impl Engine {
         // What is split is extended as time seals it, without being asked; only when that has not come for long, it is.
         let wide = WidePartition::new(namespace.name.clone(), time_slice.clone(), partition.clone());
         let served = self.splits.router.served_until(&wide);
-        if served.is_some_and(|until| sealed.min(bucket.end) <= until.saturating_add(self.splits.options.extend_interval)) {
+        if served
+            .is_some_and(|until| sealed.min(bucket.end) <= until.saturating_add(self.splits.options.extend_interval))
+        {
             self.metrics.detections.with_label_values(&[namespace.name.as_str(), "known"]).inc();
             return;
         }

@@ -144,7 +144,13 @@ impl Engine {
     }
 
     /// Whether time has sealed enough of a tail: probably a piece, or all of it, or a little for long.
-    pub(crate) fn is_extension_due(&self, record: &NamespaceRecord, row: &WideRow, end: Timestamp, now: Timestamp) -> bool {
+    pub(crate) fn is_extension_due(
+        &self,
+        record: &NamespaceRecord,
+        row: &WideRow,
+        end: Timestamp,
+        now: Timestamp,
+    ) -> bool {
         let (State::Completed { .. }, Some(last)) = (&row.state, row.served.last()) else { return false };
         let sealed = record.sealable_until(now).min(end);
         let looked = row.looked_until.max(last.span.end);
