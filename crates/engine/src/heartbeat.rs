@@ -187,6 +187,20 @@ impl Heartbeat {
         Ok(())
     }
 
+    /// Refuses unless another server's clock is known to agree with this one's, or no other was heard of for long: for what can't be
+    /// taken back, such as sealing time and closing slices. One that is merely silent may be right.
+    pub(crate) fn check_vouched(&self) -> Result<(), EngineError> {
+        self.check_clock()?;
+        let state = self.state();
+        let mut peers = self.fresh(&state).peekable();
+        let silent = peers.peek().is_none();
+        if silent || peers.any(|(_, peer)| peer.opinion(self.max_clock_skew) == Opinion::Agrees) {
+            return Ok(());
+        }
+        let reason = "no other server has shown yet that its clock agrees with this one's".to_owned();
+        Err(EngineError::NotServing { reason })
+    }
+
     /// How long a server may be silent and still rely on its clock.
     fn patience(&self) -> Duration {
         self.refresh_interval * 2
@@ -333,7 +347,10 @@ impl Heartbeat {
             look.monotonic.saturating_sub(since) >= self.patience()
                 && !opinions.iter().any(|(opinion, beaten)| *opinion == Opinion::Open && heard_since(beaten))
         });
-        if alone || compared {
+        if off {
+            // It is over only once it was compared anew, quickly, and agrees: bounds that are wide prove nothing.
+            state.comparing = Some(look.monotonic);
+        } else if alone || compared {
             state.comparing = None;
         }
         state.off = off.then(|| {

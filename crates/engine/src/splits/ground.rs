@@ -10,6 +10,7 @@ impl Engine {
     /// `None` when nothing may be planned there now: its slice is gone or closed, or a window is open.
     pub(crate) async fn ground(&self, partition: &WidePartition) -> Result<Option<Ground>, EngineError> {
         self.check_ready()?;
+        self.heartbeat.check_vouched()?;
         let now = self.env.now();
         let notice = self.registry.notice();
         let seal = |record: &mut NamespaceRecord| {

@@ -5,10 +5,10 @@ use std::{
     time::Duration,
 };
 
-use anabranch_engine::{Engine, EngineOptions, ReadRequest, SearchRequest, SplitSelection};
+use anabranch_engine::{Engine, EngineOptions, ReadRequest, SearchRequest, SplitOptions, SplitSelection};
 use anabranch_model::{Interval, NamespaceConfig, Packing, ReadMode, Record, SplitSettings, Timestamp};
 use anabranch_runtime::run_simulated;
-use anabranch_split::{State, WideRow};
+use anabranch_split::{State, WideRow, WorkOptions};
 use anabranch_store::MemoryStore;
 
 use crate::{
@@ -39,6 +39,7 @@ fn a_partition_that_is_split_is_not_detected_again_by_every_read() {
             assert_eq!(world.counted("anabranch_detections_total", "accepted"), before, "{mode}");
         }
         assert!(world.counted("anabranch_detections_total", "known") >= 10.0);
+        world.env.sleep(Duration::from_secs(2 * 3600)).await;
         let extended = world.until("extended", |row| row.served.len() > 1).await;
         assert!(matches!(extended.state, State::Completed { .. }));
     });
@@ -83,7 +84,11 @@ fn a_comparison_that_a_backfill_ran_into_says_nothing() {
         world.mode(ReadMode::On).await;
         world.engine.shutdown().await.unwrap();
         let slow = Slow::new(world.store.clone(), world.env.clone());
-        let engine = Engine::start(slow.clone(), world.env.node(0), EngineOptions::default()).await.unwrap();
+        // In small steps, so that the event is altered before it is compared.
+        let work = WorkOptions { fetch_bytes: 8 << 10, ..WorkOptions::default() };
+        let options =
+            EngineOptions { splits: SplitOptions { work, ..SplitOptions::default() }, ..EngineOptions::default() };
+        let engine = Engine::start(slow.clone(), world.env.node(0), options).await.unwrap();
         let world = World { engine, ..world };
         slow.scan_millis.store(200, Ordering::Relaxed);
         let engine = world.engine.clone();

@@ -4,7 +4,7 @@
 mod model;
 mod planted;
 
-use anabranch_sim::{Options, Report, run_seed};
+use anabranch_sim::{Options, Reached, Report, run_seed};
 
 fn assert_kept(report: &Report) {
     if let Some(violation) = &report.violation {
@@ -48,4 +48,11 @@ fn ordinary_seeds_split_partitions() {
     let (crashed, retuned) = (sum(|report| report.figures.crashed_in_backfill), sum(|report| report.figures.retuned));
     assert!(crashed > 20, "{crashed} servers crashed in the middle of a backfill");
     assert!(retuned > 20, "{retuned} slices got other settings before a write reached them");
+    // A fault that never happens proves nothing.
+    let met = reports.iter().fold(Reached::default(), |met, report| met.and(report.reached));
+    assert!(met.wrong_clocks > 5 && met.refused_by_clock > 10, "{met:?}");
+    assert!(met.torn_batches > 0 && met.torn_seen > 0 && met.torn_missed > 0, "{met:?}");
+    assert!(met.undecided_sets > 2 && met.decided_sets > 0, "{met:?}");
+    assert!(met.bulk_pages > 500 && met.bulk_broken_off > 10, "{met:?}");
+    assert!(met.search_pages > 100 && met.long_searches > 10, "{met:?}");
 }
