@@ -52,7 +52,7 @@ pub(crate) async fn run(session: &Session, args: &RetentionArgs) -> Outcome {
     let before = Kept { close_after: length(config.close_after)?, delete_after: length(config.delete_after)? };
     let changes = args.forever || args.close_after.is_some() || args.delete_after.is_some();
     let wanted = if changes { wanted(args, before) } else { before };
-    let slices = client.list_slices(ListSlicesRequest { namespace: args.namespace.clone() }).await?.slices;
+    let slices = client.list_slices(ListSlicesRequest { namespace: args.namespace.clone(), latest: 0 }).await?.slices;
     let fates: Vec<SliceFate> = slices.iter().map(|slice| fate(slice, wanted, session.now())).collect();
     let at_once = fates.iter().any(|slice| slice.fate != Fate::Stays);
     print(session, &args.namespace, before, wanted, &fates)?;
