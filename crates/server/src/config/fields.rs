@@ -2,7 +2,7 @@
 
 use toml::{Table, Value};
 
-use super::{Bus, Cassandra, Config, ConfigError, Engine, Kafka, Limits, Listen, Log, Splits, Store, Tuning};
+use super::{Bus, Cassandra, Config, ConfigError, Engine, Kafka, Limits, Listen, Log, Splits, Store, Traces, Tuning};
 
 /// One setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct Field {
 }
 
 /// All sections with their settings.
-const SECTIONS: [(&str, &[(&str, &str)]); 10] = [
+const SECTIONS: [(&str, &[(&str, &str)]); 11] = [
     ("listen", Listen::SETTINGS),
     ("store", Store::SETTINGS),
     ("cassandra", Cassandra::SETTINGS),
@@ -27,6 +27,7 @@ const SECTIONS: [(&str, &[(&str, &str)]); 10] = [
     ("splits", Splits::SETTINGS),
     ("tuning", Tuning::SETTINGS),
     ("log", Log::SETTINGS),
+    ("traces", Traces::SETTINGS),
 ];
 
 impl Config {
