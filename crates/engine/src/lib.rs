@@ -43,6 +43,7 @@ pub mod traffic;
 pub mod tuning;
 pub mod write;
 
+pub use anabranch_split::TRACE;
 pub use engine::{Engine, EngineOptions};
 pub use error::{EngineError, ErrorKind, Violation, WriteOutcome};
 pub use namespace::{Backfill, BackfillState, ModeChange, NamespaceRecord, SliceFate, SplitUse};

@@ -17,6 +17,7 @@
 //! | `http` | the routes, and failures as JSON |
 //! | `dashboard` | the pages for people at `/` and `/ui/`, drawn by the server |
 //! | `observe` | what is counted, and `/metrics` |
+//! | [`traces`] | [`Traces`]: spans of requests and splits, sent to a collector |
 //! | `timed_store` | what calls of the store take |
 
 mod backend;
@@ -35,10 +36,12 @@ pub mod start;
 pub mod tail;
 mod timed_store;
 mod tls;
+pub mod traces;
 pub mod worker;
 
 pub use backend::cluster_options;
 pub use config::{BusUrl, ByteSize, Config, ConfigError, Field, Kind, LogFormat, Problem, StoreUrl};
 pub use start::{Server, StartError};
 pub use tail::{PassingDetection, Tail};
+pub use traces::Traces;
 pub use worker::Worker;

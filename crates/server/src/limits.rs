@@ -10,10 +10,12 @@ use axum::{
 };
 use futures_util::FutureExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tracing::Instrument as _;
 
 use crate::{
     failure::Failure,
     observe::{Observe, Protocol},
+    traces,
 };
 
 /// The door that requests of one protocol go through; the room behind it is shared by all.
@@ -67,7 +69,11 @@ pub(crate) async fn pass(State(gate): State<Gate>, mut request: Request, next: N
             Err(failure) => return (gate.refuse)(&failure),
         }
     }
-    let answer = AssertUnwindSafe(next.run(request)).catch_unwind().await;
+    let span = match held {
+        Some(_) => traces::of_request(gate.protocol.name(), &request),
+        None => tracing::Span::none(),
+    };
+    let answer = AssertUnwindSafe(next.run(request)).catch_unwind().instrument(span).await;
     drop(held);
     answer.unwrap_or_else(|_| {
         gate.observe.panics.inc();

@@ -13,7 +13,7 @@ use prometheus::{
 };
 use tonic::Code;
 
-use crate::failure::Failure;
+use crate::{failure::Failure, traces};
 
 /// How a request came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,6 +119,7 @@ impl Observe {
         let connections = Opts::new("anabranch_connections", "Open connections");
         let build = IntGaugeVec::new(Opts::new("anabranch_build_info", "The version that runs"), &["version"]);
         let build = register(&registry, build);
+        register(&registry, Ok(traces::spans()));
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         Arc::new(Observe {
             requests: register(&registry, requests),
@@ -147,6 +148,7 @@ impl Observe {
         let took = self.env.monotonic().saturating_sub(begun);
         let requests = self.requests.with_label_values(&[protocol.name(), method, code_name(code)]);
         requests.observe(took.as_secs_f64());
+        traces::note_answer(method, code_name(code));
         if let Err(failure) = &result {
             log(protocol, method, failure);
         }

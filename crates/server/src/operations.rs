@@ -21,6 +21,7 @@ use anabranch_runtime::Env;
 use futures_util::FutureExt;
 use tokio::sync::mpsc;
 use tonic::Code;
+use tracing::Instrument as _;
 
 use crate::{
     convert::{
@@ -121,7 +122,8 @@ impl Operations {
     ) -> Pages {
         let (sender, pages) = mpsc::channel(READ_AHEAD);
         let this = self.clone();
-        self.env.spawn(async move {
+        let span = tracing::Span::current();
+        let work = async move {
             let _permit = permit;
             let scan = AssertUnwindSafe(Box::pin(this.scan(message, timeout, &sender))).catch_unwind();
             let guarded = async {
@@ -134,7 +136,8 @@ impl Operations {
             if let Err(failure) = this.observe.track(protocol, "StreamEventRecords", guarded).await {
                 let _ = sender.send(Err(failure)).await;
             }
-        });
+        };
+        self.env.spawn(work.instrument(span));
         pages
     }
 

@@ -2,6 +2,7 @@
 
 use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 
+use anabranch_engine::TRACE;
 use anabranch_model::{EventBucket, TableName, TimeBucket, TimeSeriesId};
 use anabranch_runtime::Env;
 use anabranch_store::{
@@ -11,6 +12,7 @@ use anabranch_store::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use prometheus::{HistogramOpts, HistogramVec, exponential_buckets};
+use tracing::Instrument as _;
 
 /// Times the calls of the store inside.
 pub(crate) struct TimedStore {
@@ -34,7 +36,7 @@ impl TimedStore {
 
     async fn timed<T>(&self, call: &str, work: impl Future<Output = T> + Send) -> T {
         let begun = self.env.monotonic();
-        let answer = work.await;
+        let answer = work.instrument(tracing::trace_span!(target: TRACE, "store", otel.name = call)).await;
         let took = self.env.monotonic().saturating_sub(begun);
         self.seconds.with_label_values(&[call]).observe(took.as_secs_f64());
         answer

@@ -12,7 +12,10 @@ use anabranch_store::{
     After, ErrorKind, PartitionReader, PieceBounds, PieceReader, ReadLimits, ScanPage, ScanSpan, Store, StoreError,
 };
 
+use tracing::Instrument as _;
+
 use crate::{
+    TRACE,
     merged::MergedReader,
     record::{Segment, Strategy, WidePartition, WideRow},
     work::timed,
@@ -96,6 +99,8 @@ pub enum HistoryReader {
 pub struct Chain {
     ground: Ground,
     current: Option<Open>,
+    /// Which part it is.
+    part: Option<Part>,
     /// In the read's order.
     rest: VecDeque<Part>,
     rows: VecDeque<Row>,
@@ -220,7 +225,9 @@ impl HistoryReader {
     /// Fetches rows after those fetched before. Does nothing when there are none.
     pub async fn fetch(&mut self, limits: ReadLimits) -> Result<(), StoreError> {
         match self {
-            HistoryReader::Original(reader) => reader.fetch(limits).await,
+            HistoryReader::Original(reader) => {
+                reader.fetch(limits).instrument(tracing::trace_span!(target: TRACE, "original")).await
+            }
             HistoryReader::Split(chain) => chain.fetch(limits).await,
         }
     }
@@ -251,6 +258,23 @@ impl Ground {
     fn original(&self, interval: Interval, after: Option<After>) -> PartitionReader {
         let (table, partition) = (self.table.clone(), self.partition.clone());
         PartitionReader::new(self.store.clone(), table, partition, interval, self.order, after)
+    }
+
+    /// What a trace shows of reading a part.
+    fn span(&self, part: &Part) -> tracing::Span {
+        match part {
+            Part::Original(_) => tracing::trace_span!(target: TRACE, "original"),
+            Part::Piece(segment, piece) => {
+                let segment = &self.served.row.served[*segment];
+                let (generation, ordinal) = (segment.generation.0, segment.pieces[*piece].ordinal);
+                tracing::trace_span!(target: TRACE, "piece", generation, ordinal)
+            }
+            Part::Merged(segment) => {
+                let segment = &self.served.row.served[*segment];
+                let (generation, pieces) = (segment.generation.0, segment.pieces.len());
+                tracing::trace_span!(target: TRACE, "pieces", generation, pieces)
+            }
+        }
     }
 
     /// All parts that have anything of the interval behind `after`, in the read's order.
@@ -353,6 +377,7 @@ impl Chain {
         let mut chain = Chain {
             ground,
             current: None,
+            part: None,
             rest: VecDeque::new(),
             rows: VecDeque::new(),
             after: None,
@@ -387,6 +412,7 @@ impl Chain {
             if self.current.as_ref().is_none_or(Open::is_exhausted) {
                 let Some(part) = self.rest.pop_front() else { return Ok(()) };
                 self.current = Some(self.ground.open(&part, self.after.clone()));
+                self.part = Some(part);
                 #[cfg(feature = "plant")]
                 {
                     self.opened_at = self.after.clone();
@@ -398,7 +424,8 @@ impl Chain {
             // So that the original can still answer when a piece doesn't.
             let timeout = if is_original { limits.timeout } else { limits.timeout / 2 };
             let limits = ReadLimits { timeout, ..limits };
-            let fetched = timed(&self.ground.env, timeout, open.fetch(limits)).await;
+            let span = self.part.as_ref().map_or_else(tracing::Span::none, |part| self.ground.span(part));
+            let fetched = timed(&self.ground.env, timeout, open.fetch(limits)).instrument(span).await;
             let bytes = open.bytes_read() - before;
             self.bytes_read += bytes;
             self.original_bytes += if is_original { bytes } else { 0 };
@@ -422,6 +449,7 @@ impl Chain {
         if crate::plant::is_planted(crate::plant::Bug::FallsBackToTheBeginning) {
             self.after = self.opened_at.clone();
         }
+        tracing::trace!(target: TRACE, %error, "the piece can't be read: on with the original");
         self.fallback = Some(error);
         self.current = None;
         self.rest = VecDeque::from([Part::Original(self.ground.interval)]);

@@ -35,6 +35,10 @@ mod spread;
 pub mod states;
 pub mod work;
 
+/// The target of spans that show the way of a read or of a split. They are for a collector of traces, not for the log, and cost
+/// nothing where nobody collects them.
+pub const TRACE: &str = "anabranch::trace";
+
 pub use compare::{Comparison, Cost, Difference, Doubt};
 pub use error::SplitError;
 pub use form::{Compression, Form};

@@ -16,8 +16,10 @@ mod planning;
 mod splitting;
 mod verifying;
 
+use tracing::Instrument as _;
+
 use crate::{
-    SplitError,
+    SplitError, TRACE,
     record::{State, WideRow},
     records::Loaded,
     work::{Ground, Work},
@@ -52,7 +54,8 @@ impl Work {
             };
         }
         while loaded.row.lease.is_some() {
-            loaded = match self.next(&loaded, ground).await {
+            let state = tracing::trace_span!(target: TRACE, "state", otel.name = loaded.row.state.name());
+            loaded = match self.next(&loaded, ground).instrument(state).await {
                 Ok(next) => next,
                 Err(SplitError::LeaseLost) => return Ok(Effort::Elsewhere),
                 Err(error) => match failed::record(self, &loaded, &error).await {

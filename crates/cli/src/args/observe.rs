@@ -21,7 +21,7 @@ Examples:
   anabranch top --once                     # one frame, for scripts
 
 What needs a person comes first, then namespaces, splits on their way and background tasks, the busiest first. They are those \
-of the one server that is asked. Ctrl-C ends it. For programs there are `anabranch overview` and `anabranch tasks`.";
+of the one server that is asked. `q` or Ctrl-C ends it; a server that is gone is asked again until it is back. For programs there are `anabranch overview` and `anabranch tasks`.";
 
 const SERIES_EXAMPLES: &str = "\
 Examples:

@@ -1,5 +1,7 @@
 //! `anabranch overview`: what needs a person, and how each namespace fares.
 
+use std::fmt::Write as _;
+
 use anabranch_api::v1::{GetOverviewRequest, NamespaceOverview, Overview, split::State};
 use anabranch_api::wkt;
 
@@ -21,7 +23,7 @@ pub(crate) async fn run(session: &Session, args: &OverviewArgs) -> Outcome {
         Format::Json => out.json(&answer)?,
         Format::Jsonl => answer.namespaces.iter().try_for_each(|namespace| out.json_line(namespace))?,
         Format::Table => {
-            warnings(&mut out, &answer)?;
+            out.text(&warnings(&answer))?;
             out.line("")?;
             out.text(&table(&answer.namespaces).take_text(session.colors.stdout))?;
         }
@@ -29,15 +31,15 @@ pub(crate) async fn run(session: &Session, args: &OverviewArgs) -> Outcome {
     Ok(out.flush()?)
 }
 
-pub(super) fn warnings(out: &mut Out, answer: &Overview) -> std::io::Result<()> {
+pub(super) fn warnings(answer: &Overview) -> String {
     if answer.warnings.is_empty() {
-        return out.line("nothing needs a person");
+        return "nothing needs a person\n".to_owned();
     }
-    out.line("needs a person:")?;
-    answer.warnings.iter().try_for_each(|warning| {
+    answer.warnings.iter().fold("needs a person:\n".to_owned(), |mut text, warning| {
         let when = if warning.urgent { "now " } else { "soon" };
         let place = if warning.namespace.is_empty() { String::new() } else { format!("{}: ", warning.namespace) };
-        out.line(format!("  {when}  {place}{}", escaped(&warning.message)))
+        let _ = writeln!(text, "  {when}  {place}{}", escaped(&warning.message));
+        text
     })
 }
 

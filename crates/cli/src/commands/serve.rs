@@ -2,8 +2,8 @@
 
 use std::{io::IsTerminal, net::SocketAddr, path::Path};
 
-use anabranch_server::{BusUrl, Config, LogFormat, Server, StartError, StoreUrl};
-use tracing_subscriber::EnvFilter;
+use anabranch_server::{BusUrl, Config, LogFormat, Server, StartError, StoreUrl, Traces};
+use tracing_subscriber::{EnvFilter, Layer as _, layer::SubscriberExt as _, util::SubscriberInitExt as _};
 
 use crate::{
     args::ServeArgs,
@@ -18,7 +18,7 @@ use crate::{
 const USUAL_PORT: u16 = 7400;
 
 pub(crate) async fn run(session: &Session, args: &ServeArgs) -> Outcome {
-    let (config, mut signals) = prepare(session, config_layers::load(&args.server)?)?;
+    let Prepared { config, mut signals, traces } = prepare(session, config_layers::load(&args.server)?)?;
     let starting = Server::start(config.clone(), session.env.clone());
     let server = tokio::select! {
         server = starting => server.map_err(|error| refusal(&error))?,
@@ -38,6 +38,9 @@ pub(crate) async fn run(session: &Session, args: &ServeArgs) -> Outcome {
         }
     }
     tracing::info!("stopped; everything acknowledged is stored");
+    if let Some(traces) = traces {
+        traces.flush().await;
+    }
     Ok(())
 }
 
@@ -56,17 +59,24 @@ pub(super) fn refusal(error: &StartError) -> Failure {
     }
 }
 
-/// What every process that runs until it is told to stop begins with: checked settings, a log, an ear for signals.
-pub(super) fn prepare(session: &Session, layers: config_layers::Layers) -> Result<(Config, Signals), Failure> {
+/// What every process that runs until it is told to stop begins with: checked settings, an ear for signals, a log and traces.
+pub(super) struct Prepared {
+    pub(super) config: Config,
+    pub(super) signals: Signals,
+    pub(super) traces: Option<Traces>,
+}
+
+pub(super) fn prepare(session: &Session, layers: config_layers::Layers) -> Outcome<Prepared> {
     layers.check()?;
     for unknown in &layers.unknown_variables {
         note(session.colors, unknown);
     }
-    start_log(session, &layers.config)?;
-    Ok((layers.config, Signals::listen()?))
+    let traces = start_log(session, &layers.config)?;
+    Ok(Prepared { config: layers.config, signals: Signals::listen()?, traces })
 }
 
-fn start_log(session: &Session, config: &Config) -> Outcome {
+/// The log, and traces beside it where they are wanted.
+fn start_log(session: &Session, config: &Config) -> Outcome<Option<Traces>> {
     // Libraries are quieter than we are, unless they are named.
     let level = match config.log.level.contains(['=', ',']) {
         true => config.log.level.clone(),
@@ -79,12 +89,15 @@ fn start_log(session: &Session, config: &Config) -> Outcome {
         Failure::usage(format!("log.level can't be `{}`: {error}", config.log.level))
     };
     let filter = EnvFilter::builder().parse(&level).map_err(wrong)?;
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    let started = match config.log.format {
-        LogFormat::Text => log.with_ansi(session.colors.stderr).with_target(false).try_init(),
-        LogFormat::Json => log.json().try_init(),
+    let log = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let log = match config.log.format {
+        LogFormat::Text => log.with_ansi(session.colors.stderr).with_target(false).with_filter(filter).boxed(),
+        LogFormat::Json => log.json().with_filter(filter).boxed(),
     };
-    started.map_err(|error| Failure::other(format!("can't start the log: {error}")))
+    let traces = Traces::start(&config.traces, &session.env).map_err(|error| refusal(&error))?;
+    let started = tracing_subscriber::registry().with(log).with(traces.as_ref().map(Traces::layer)).try_init();
+    started.map_err(|error| Failure::other(format!("can't start the log: {error}")))?;
+    Ok(traces)
 }
 
 /// Says what it listens on and what to type next.

@@ -1,9 +1,6 @@
-//! `anabranch top`: rates, latencies, splits and tasks of a server, drawn again and again.
+//! `anabranch top`: rates, latencies, splits and tasks of a server, drawn again and again, until `q` or Ctrl-C.
 
-use std::{
-    io::{IsTerminal, stdout},
-    time::Duration,
-};
+use std::{fmt::Write as _, time::Duration};
 
 use anabranch_api::{
     v1::{GetOverviewRequest, ListSplitsRequest, ListTasksRequest, Overview, Split, TaskStatus, split::State},
@@ -15,8 +12,12 @@ use super::overview;
 use crate::{
     args::TopArgs,
     failure::{Failure, Outcome},
-    interrupt::Signals,
-    output::{Format, Out, table::Table, text::escaped},
+    output::{
+        Format, Out,
+        screen::{Screen, Wish},
+        table::Table,
+        text::escaped,
+    },
     session::Session,
     times::{show_bytes, show_count, show_elapsed, show_time},
 };
@@ -26,8 +27,8 @@ const RUNNING: [State; 4] = [State::Planning, State::Planned, State::Splitting, 
 const MOST_LINES: usize = 10;
 /// Namespaces that are asked for their splits.
 const MOST_NAMESPACES: usize = 50;
-/// To the upper left corner, and nothing below.
-const CLEAR: &str = "\x1b[H\x1b[J";
+/// A server is asked no more often than this.
+const LEAST_INTERVAL: Duration = Duration::from_millis(50);
 
 pub(crate) async fn run(session: &Session, args: &TopArgs) -> Outcome {
     if session.format != Format::Table {
@@ -36,21 +37,64 @@ pub(crate) async fn run(session: &Session, args: &TopArgs) -> Outcome {
     }
     let window = wkt::Duration::try_from(args.window).map_err(|_| Failure::usage("`--window` is too long"))?;
     let client = session.connect().await?;
+    // The terminal is left alone until there is something to show.
+    let frame = Frame::fetch(&client, window).await?;
     if args.once {
-        return draw(session, &Frame::fetch(&client, window).await?, "");
+        let mut out = Out::new();
+        out.text(&picture(session, &frame, None))?;
+        return Ok(out.flush()?);
     }
-    let mut signals = Signals::listen()?;
-    let clear = if stdout().is_terminal() { CLEAR } else { "" };
-    loop {
-        let frame = tokio::select! {
-            frame = Frame::fetch(&client, window) => frame?,
-            _ = signals.next() => return Ok(()),
-        };
-        draw(session, &frame, clear)?;
-        tokio::select! {
-            () = session.env.sleep(args.interval.max(Duration::from_millis(50))) => {}
-            _ = signals.next() => return Ok(()),
+    let mut top = Top { session, client, window, frame, trouble: None, screen: Screen::open()? };
+    top.watch(args.interval.max(LEAST_INTERVAL)).await
+}
+
+/// A terminal that shows how a server fares.
+struct Top<'a> {
+    session: &'a Session,
+    client: Client,
+    window: wkt::Duration,
+    /// What was told last.
+    frame: Frame,
+    /// Why nothing was told since.
+    trouble: Option<String>,
+    screen: Screen,
+}
+
+impl Top<'_> {
+    /// Until somebody has seen enough.
+    async fn watch(&mut self, interval: Duration) -> Outcome {
+        loop {
+            self.draw()?;
+            let env = self.session.env.clone();
+            let Some(()) = self.unless_ended(env.sleep(interval)).await? else { return Ok(()) };
+            let (client, window) = (self.client.clone(), self.window);
+            let Some(fetched) = self.unless_ended(Frame::fetch(&client, window)).await? else { return Ok(()) };
+            match fetched {
+                Ok(frame) => (self.frame, self.trouble) = (frame, None),
+                // It may come back, and what was seen last tells more than nothing.
+                Err(failure) if self.screen.is_terminal() => self.trouble = Some(failure.message),
+                Err(failure) => return Err(failure),
+            }
         }
+    }
+
+    /// Waits for something, and draws anew when the terminal's size changes meanwhile. `None` when somebody ends it.
+    async fn unless_ended<T>(&mut self, work: impl Future<Output = T>) -> Outcome<Option<T>> {
+        let mut work = std::pin::pin!(work);
+        loop {
+            let wish = tokio::select! {
+                done = &mut work => return Ok(Some(done)),
+                wish = self.screen.wish(&self.session.env) => wish,
+            };
+            match wish {
+                Wish::Quit => return Ok(None),
+                Wish::Redraw => self.draw()?,
+            }
+        }
+    }
+
+    fn draw(&self) -> Outcome {
+        self.screen.draw(&picture(self.session, &self.frame, self.trouble.as_deref()))
     }
 }
 
@@ -93,33 +137,31 @@ fn load(namespace: &anabranch_api::v1::NamespaceOverview) -> f64 {
     namespace.written_bytes_per_second + namespace.read_bytes_per_second
 }
 
-fn draw(session: &Session, frame: &Frame, before: &str) -> Outcome {
+fn picture(session: &Session, frame: &Frame, trouble: Option<&str>) -> String {
     let (overview, colors) = (&frame.overview, session.colors.stdout);
-    let mut out = Out::new();
-    out.text(before)?;
-    out.line(format!(
-        "Anabranch {}  {}  {} events queued  splits: {} running, {} waiting",
+    let mut text = format!(
+        "Anabranch {}  {}  {} events queued  splits: {} running, {} waiting\n",
         escaped(&overview.version),
         show_time(overview.time.as_ref()),
         show_count(overview.queued_events),
         show_count(overview.splits_running),
         show_count(overview.splits_waiting)
-    ))?;
-    overview::warnings(&mut out, overview)?;
-    out.line("")?;
+    );
+    if let Some(trouble) = trouble {
+        let _ = writeln!(text, "the server doesn't answer, this is what it told last: {}", escaped(trouble));
+    }
+    text.push_str(&overview::warnings(overview));
     let shown = &overview.namespaces[..overview.namespaces.len().min(MOST_LINES)];
-    match shown.is_empty() {
-        true => out.line("no namespaces")?,
-        false => out.text(&overview::table(shown).take_text(colors))?,
-    }
-    out.line("")?;
-    match frame.running.is_empty() {
-        true => out.line("no split is on its way")?,
-        false => out.text(&splits(&frame.running).take_text(colors))?,
-    }
-    out.line("")?;
-    out.text(&tasks(frame).take_text(colors))?;
-    Ok(out.flush()?)
+    let namespaces = match shown.is_empty() {
+        true => "no namespaces\n".to_owned(),
+        false => overview::table(shown).take_text(colors),
+    };
+    let running = match frame.running.is_empty() {
+        true => "no split is on its way\n".to_owned(),
+        false => splits(&frame.running).take_text(colors),
+    };
+    let _ = write!(text, "\n{namespaces}\n{running}\n{}", tasks(frame).take_text(colors));
+    text
 }
 
 fn splits(running: &[Split]) -> Table {
@@ -147,7 +189,8 @@ fn tasks(frame: &Frame) -> Table {
         }
         _ => "-".to_owned(),
     };
-    let mut table = Table::new(&["task", "runs", "failures", "last run", "what it did"]).align_right(&[1, 2]);
+    let headers = ["task", "runs", "failures", "last run", "what it did", "waits for"];
+    let mut table = Table::new(&headers).align_right(&[1, 2]);
     for task in frame.tasks.iter().take(MOST_LINES) {
         table.row(vec![
             escaped(&task.name),
@@ -155,6 +198,7 @@ fn tasks(frame: &Frame) -> Table {
             show_count(task.failures),
             ago(task.last_run_time),
             escaped(&task.did),
+            escaped(&task.waits_for),
         ]);
     }
     table

@@ -2,7 +2,7 @@
 
 use anabranch_server::{StartError, Worker};
 
-use super::serve::{prepare, refusal};
+use super::serve::{Prepared, prepare, refusal};
 use crate::{
     args::WorkerArgs,
     config_layers,
@@ -12,7 +12,7 @@ use crate::{
 };
 
 pub(crate) async fn run(session: &Session, args: &WorkerArgs) -> Outcome {
-    let (config, mut signals) = prepare(session, config_layers::load(&args.flags())?)?;
+    let Prepared { config, mut signals, traces } = prepare(session, config_layers::load(&args.flags())?)?;
     let starting = Worker::start(config.clone(), session.env.clone());
     let worker = tokio::select! {
         worker = starting => worker.map_err(|error| refused(&error))?,
@@ -27,6 +27,9 @@ pub(crate) async fn run(session: &Session, args: &WorkerArgs) -> Outcome {
     let signal = signals.next().await;
     tracing::info!("{signal}: stopping; what is under way goes on from its last checkpoint");
     let stopped = worker.shutdown().await;
+    if let Some(traces) = traces {
+        traces.flush().await;
+    }
     stopped.map_err(|error| Failure::other(format!("the worker didn't stop cleanly: {error}")))
 }
 

@@ -1,6 +1,7 @@
 //! What commands print: to stdout what was asked for, to stderr what is said about it.
 
 pub(crate) mod bars;
+pub(crate) mod screen;
 pub(crate) mod table;
 pub(crate) mod text;
 

@@ -13,5 +13,6 @@ mod servers;
 mod slices;
 mod split_kills;
 mod splits;
+mod top;
 mod traffic;
 mod writes;

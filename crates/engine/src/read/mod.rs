@@ -25,13 +25,14 @@ use std::time::Duration;
 use anabranch_model::{Order, PageToken, Record, Timestamp};
 use anabranch_store::ReadClass;
 use bytes::Bytes;
+use tracing::{Instrument as _, field::Empty};
 
 pub use condition::Query;
 pub(crate) use groups::Group;
 pub(crate) use request::Plan;
 pub(crate) use shape::Shapes;
 
-use crate::{EngineError, ErrorKind, engine::Engine};
+use crate::{EngineError, ErrorKind, TRACE, engine::Engine};
 
 /// A page to read, as it came in.
 #[derive(Clone, Debug, Default)]
@@ -113,7 +114,21 @@ pub enum PartialReason {
 pub(crate) async fn read(engine: &Engine, request: ReadRequest, least: ReadClass) -> Result<Page, EngineError> {
     let namespace = &request.namespace;
     let begun = engine.env.monotonic();
-    let result = page::read_page(engine, &request, least).await;
+    let span = tracing::trace_span!(
+        target: TRACE,
+        "page",
+        namespace,
+        series = request.series,
+        partitions = Empty,
+        records = Empty,
+        bytes = Empty
+    );
+    let result = page::read_page(engine, &request, least).instrument(span.clone()).await;
+    if let Ok(page) = &result {
+        span.record("partitions", page.partitions_read);
+        span.record("records", page.records.len());
+        span.record("bytes", page.bytes_read);
+    }
     count(engine, namespace, &request.series, begun, &result);
     result
 }

@@ -10,9 +10,10 @@ use std::{
 use anabranch_model::{Order, PartitionKey, Progress, Record, Timestamp};
 use anabranch_store::ReadClass;
 use futures_util::future::try_join_all;
+use tracing::{Instrument as _, Span};
 
 use crate::{
-    EngineError, ErrorKind, Page, Partial, PartialReason, ReadRequest,
+    EngineError, ErrorKind, Page, Partial, PartialReason, ReadRequest, TRACE,
     engine::Engine,
     read::{
         groups::{Group, Groups},
@@ -104,6 +105,8 @@ struct OpenGroup {
     originals: Vec<Original>,
     heads: BinaryHeap<Candidate>,
     primed: bool,
+    /// What a trace shows of it.
+    span: Span,
 }
 
 #[derive(Clone, Copy)]
@@ -161,7 +164,8 @@ impl<'a> Filling<'a> {
                 return Ok(());
             }
             while let Some(mut open) = self.wave.pop_front() {
-                let drained = self.drain(&mut open).await;
+                let span = open.span.clone();
+                let drained = self.drain(&mut open).instrument(span).await;
                 self.close(&open);
                 let flow = drained?;
                 if flow != Flow::GoOn {
@@ -197,10 +201,11 @@ impl<'a> Filling<'a> {
         let fetching = self.fetching;
         let fetches = self.wave.iter_mut().enumerate().flat_map(|(at, open)| {
             let (rows, bytes) = if at == 0 { (rows, bytes) } else { (ahead_rows, ahead_bytes) };
+            let span = &open.span;
             open.readers
                 .iter_mut()
                 .filter(|reader| reader.wants_fetch(0))
-                .map(move |reader| reader.fetch(fetching, rows, bytes))
+                .map(move |reader| reader.fetch(fetching, rows, bytes).instrument(span.clone()))
         });
         try_join_all(fetches).await?;
         Ok(())
@@ -232,6 +237,7 @@ impl<'a> Filling<'a> {
             }
             _ => None,
         };
+        let span = tracing::trace_span!(target: TRACE, "slice", table = group.table.table, bucket = group.bucket.0);
         let (mut readers, mut originals) = (Vec::new(), Vec::new());
         for event_bucket in &group.event_buckets {
             let partition =
@@ -239,7 +245,8 @@ impl<'a> Filling<'a> {
             let resumed = within.as_ref().filter(|(holder, _, _)| *holder == partition);
             let Some(routing) = &mut self.routing else { break };
             let after = plan.after().filter(|_| first);
-            let (reader, pieces_below) = routing.open(&group, partition, plan.order, after).await;
+            let (reader, pieces_below) =
+                routing.open(&group, partition, plan.order, after).instrument(span.clone()).await;
             let mut reader = RecordReader::new(reader, plan.order, plan.max_record_bytes);
             if let Some((_, position, key)) = resumed {
                 reader.resume_within((*position).clone(), (*key).clone());
@@ -247,7 +254,7 @@ impl<'a> Filling<'a> {
             readers.push(reader);
             originals.push(Original { pieces_below, examined: 0 });
         }
-        OpenGroup { group, readers, originals, heads: BinaryHeap::new(), primed: false }
+        OpenGroup { group, readers, originals, heads: BinaryHeap::new(), primed: false, span }
     }
 
     /// How much to fetch of each of `partitions` that share what the page still needs.

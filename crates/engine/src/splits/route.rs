@@ -11,9 +11,11 @@ use anabranch_model::{
 };
 use anabranch_split::{HistoryReader, Served, SliceFilter, WidePartition};
 use anabranch_store::{After, ErrorKind, Store, StoreError};
+use tracing::{Instrument as _, Span, field::Empty};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::{
+    TRACE,
     engine::Engine,
     read::{Group, Plan},
     registry::Namespace,
@@ -61,9 +63,15 @@ impl<'a> Routing<'a> {
         order: Order,
         after: Option<After>,
     ) -> (HistoryReader, Option<Timestamp>) {
-        let served = if self.mode != ReadMode::Off && self.may_be_split(&group.table, &partition) {
-            self.consider(group, &partition, order, after.as_ref()).await
+        let span =
+            tracing::trace_span!(target: TRACE, "route", event_bucket = partition.event_bucket.0, outcome = Empty);
+        let served = if self.mode == ReadMode::Off {
+            span.record("outcome", "off");
+            None
+        } else if self.may_be_split(&group.table, &partition) {
+            self.consider(group, &partition, order, after.as_ref()).instrument(span).await
         } else {
+            span.record("outcome", "not_split");
             None
         };
         let (store, interval) = (self.store.clone(), group.interval);
@@ -109,10 +117,12 @@ impl<'a> Routing<'a> {
         let wide = WidePartition::new(self.namespace.name.clone(), time_slice, partition.clone());
         self.doubt(group, &wide, order, after);
         if !self.mode.serves_splits() {
+            Span::current().record("outcome", "compared_only");
             return None;
         }
         if splits.router.rests(&group.table) {
             metrics.split_routes.with_label_values(&["resting"]).inc();
+            Span::current().record("outcome", "resting");
             return None;
         }
         let reopened = self.namespace.record.splits.reopened(group.slice.interval.start);
@@ -136,7 +146,9 @@ impl<'a> Routing<'a> {
             }
             Err(_) => Err("lookup_slow"),
         };
-        metrics.split_routes.with_label_values(&[route.as_ref().err().unwrap_or(&"split")]).inc();
+        let outcome = *route.as_ref().err().unwrap_or(&"split");
+        metrics.split_routes.with_label_values(&[outcome]).inc();
+        Span::current().record("outcome", outcome);
         route.ok()
     }
 

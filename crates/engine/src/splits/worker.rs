@@ -7,8 +7,10 @@ use anabranch_bus::Detection;
 use anabranch_model::{Order, Timestamp};
 use anabranch_split::{Doubt, Effort, Loaded, Served, State, WidePartition, Work};
 
+use tracing::{Instrument as _, field::Empty};
+
 use crate::{
-    EngineError, NamespaceRecord,
+    EngineError, NamespaceRecord, TRACE,
     engine::Engine,
     splits::{
         due::Errand,
@@ -127,7 +129,18 @@ impl Engine {
             return Ok(());
         }
         let Some(ground) = self.ground(partition).await? else { return self.forget_if_nowhere(&loaded).await };
-        let effort = work.advance(&loaded, &ground).await;
+        let span = tracing::trace_span!(
+            target: TRACE,
+            "split",
+            namespace = %partition.namespace,
+            slice = partition.time_slice,
+            series = %partition.time_series_id,
+            state = Empty
+        );
+        let effort = work.advance(&loaded, &ground).instrument(span.clone()).await;
+        if let Ok(Effort::Rests(rests)) = &effort {
+            span.record("state", rests.row.state.name());
+        }
         self.metrics.checksum_mismatches.with_label_values(&["verifier"]).inc_by(work.take_mismatches());
         let effort = effort?;
         if let Effort::Rests(rests) = &effort {

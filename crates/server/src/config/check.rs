@@ -51,6 +51,7 @@ impl Config {
         self.check_engine(&mut check);
         self.check_splits(&mut check);
         self.check_tuning(&mut check);
+        self.check_traces(&mut check);
         check
     }
 
@@ -187,6 +188,18 @@ impl Config {
             check.range(path, interval, least, most);
         }
         check.range("tuning.measure_percent", tuning.measure_percent, 1, 50);
+    }
+
+    fn check_traces(&self, check: &mut Rules) {
+        let traces = &self.traces;
+        let uri = traces.endpoint.parse::<axum::http::Uri>();
+        let usable = uri.is_ok_and(|uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some());
+        check.that("traces.endpoint", traces.endpoint.is_empty() || usable, || {
+            format!("`{}` is no address of a collector; write it as http://HOST:4317", traces.endpoint)
+        });
+        check.range("traces.one_in", traces.one_in, 1, 1_000_000);
+        check.range("traces.max_spans", traces.max_spans, 1, 1_000_000);
+        check.range("traces.timeout", traces.timeout, Duration::from_millis(10), Duration::from_secs(60));
     }
 }
 

@@ -3,7 +3,7 @@
 use toml::{Table, Value};
 
 use super::section::Section;
-use super::{Bus, Cassandra, Config, ConfigError, Engine, Kafka, Limits, Listen, Log, Splits, Store, Tuning};
+use super::{Bus, Cassandra, Config, ConfigError, Engine, Kafka, Limits, Listen, Log, Splits, Store, Traces, Tuning};
 
 /// One setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ impl Kind {
 }
 
 /// All sections with their settings.
-const SECTIONS: [(&str, Section); 10] = [
+const SECTIONS: [(&str, Section); 11] = [
     ("listen", Listen::SECTION),
     ("store", Store::SECTION),
     ("cassandra", Cassandra::SECTION),
@@ -64,6 +64,7 @@ const SECTIONS: [(&str, Section); 10] = [
     ("splits", Splits::SECTION),
     ("tuning", Tuning::SECTION),
     ("log", Log::SECTION),
+    ("traces", Traces::SECTION),
 ];
 
 impl Config {

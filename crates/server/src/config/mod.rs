@@ -54,6 +54,8 @@ pub struct Config {
     pub tuning: Tuning,
     /// What is logged, and how.
     pub log: Log,
+    /// Where traces are sent, and how many.
+    pub traces: Traces,
 }
 
 section! {
@@ -296,6 +298,21 @@ section! {
         level: String = "info".to_owned(),
         /// `text` for people, `json` for programs.
         format: LogFormat = LogFormat::Text,
+    }
+}
+
+section! {
+    /// Where traces are sent, and how many.
+    Traces {
+        /// A collector that takes OTLP over gRPC: `http://HOST:4317`, or https; empty sends none.
+        endpoint: String = String::new(),
+        /// Of so many requests and splits one is traced; 1 traces all. One whose `traceparent` says so always is, or never.
+        one_in: u32 = 100,
+        /// Spans that may wait to be sent; what doesn't fit is dropped and counted.
+        max_spans: usize = 8192,
+        /// How long the collector may take.
+        #[serde(with = "compact::required")]
+        timeout: Duration = Duration::from_secs(5),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anabranch_api::v1::{
-    Namespace, TunedSettings, TuningDecision, namespace_config::TunerMode, tuning_decision::Outcome,
+    Namespace, NamespaceConfig, TunedSettings, TuningDecision, namespace_config::TunerMode, tuning_decision::Outcome,
 };
 use anabranch_model::Timestamp;
 use maud::{Markup, html};
@@ -14,7 +14,7 @@ use super::{layout, show};
 const SHOWN: usize = 6;
 
 pub(super) fn section(namespace: &Namespace, decisions: &[TuningDecision], now: Timestamp) -> Markup {
-    let mode = namespace.config.as_ref().map(|config| config.tuner()).unwrap_or_default();
+    let mode = namespace.config.as_ref().map(NamespaceConfig::tuner).unwrap_or_default();
     let waiting = decisions.iter().find(|decision| decision.outcome() == Outcome::Proposed);
     html! {
         section aria-labelledby="tuning" {

@@ -19,6 +19,8 @@ use crate::{
 pub(super) const PAGE: u32 = 100;
 const PAGES: usize = 41;
 const WHOLES: usize = 5;
+/// What differs by no more than this is within what two runs of the same differ by.
+const ALIKE: f64 = 0.05;
 
 /// Where and what to read.
 pub(super) struct Reads<'a> {
@@ -140,10 +142,11 @@ impl Cost {
 
 /// Before and after, side by side.
 pub(super) fn compared(before: &Cost, after: &Cost, colors: bool) -> String {
-    let mut table = Table::new(&["read", "original", "pieces", "ratio"]).align_right(&[1, 2, 3]).indented(2);
-    let mut row = |name: String, before: String, after: String, ratio: f64| {
-        table.row(vec![name, before, after, format!("{ratio:.2}")]);
+    let mut table = Table::new(&["read", "original", "pieces", "ratio", ""]).align_right(&[1, 2, 3]).indented(2);
+    let mut row = |name: String, before: String, after: String, ratio: f64, words: [&'static str; 2]| {
+        table.row(vec![name, before, after, format!("{ratio:.2}"), verdict(ratio, words).to_owned()]);
     };
+    let (times, sizes) = (["faster", "slower"], ["less", "more"]);
     let time = |before: Duration, after: Duration| after.as_secs_f64() / before.as_secs_f64().max(1e-9);
     let size = |before: u64, after: u64| after as f64 / before.max(1) as f64;
     row(
@@ -151,28 +154,63 @@ pub(super) fn compared(before: &Cost, after: &Cost, colors: bool) -> String {
         milliseconds(before.page),
         milliseconds(after.page),
         time(before.page, after.page),
+        times,
     );
     row(
         format!("a page of {PAGE}, bytes from the store"),
         show_bytes(before.page_bytes),
         show_bytes(after.page_bytes),
         size(before.page_bytes, after.page_bytes),
+        sizes,
     );
     row(
         "the whole history, time".to_owned(),
         milliseconds(before.whole),
         milliseconds(after.whole),
         time(before.whole, after.whole),
+        times,
     );
     row(
         "the whole history, bytes from the store".to_owned(),
         show_bytes(before.whole_bytes),
         show_bytes(after.whole_bytes),
         size(before.whole_bytes, after.whole_bytes),
+        sizes,
     );
     table.take_text(colors)
 }
 
+/// In words, so that nobody has to know which way the ratio goes.
+fn verdict(ratio: f64, [less, more]: [&'static str; 2]) -> &'static str {
+    match ratio {
+        ratio if ratio > 1.0 + ALIKE => more,
+        ratio if ratio < 1.0 - ALIKE => less,
+        _ => "about the same",
+    }
+}
+
 fn milliseconds(time: Duration) -> String {
     format!("{:.2} ms", time.as_secs_f64() * 1000.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_got_slower_is_called_slower() {
+        let cost = |page, page_bytes, whole, whole_bytes| Cost {
+            page: Duration::from_micros(page),
+            page_bytes,
+            whole: Duration::from_micros(whole),
+            whole_bytes,
+            records: 10,
+        };
+        let told = compared(&cost(1000, 2048, 9000, 10), &cost(1200, 1024, 9100, 20), false);
+        let last: Vec<&str> = told.lines().skip(1).filter_map(|line| line.rsplit("  ").next()).collect();
+        assert_eq!(last, ["slower", "less", "about the same", "more"], "{told}");
+        let told = compared(&cost(1000, 10, 9000, 10), &cost(500, 10, 18000, 10), false);
+        let last: Vec<&str> = told.lines().skip(1).filter_map(|line| line.rsplit("  ").next()).collect();
+        assert_eq!(last, ["faster", "about the same", "slower", "about the same"], "{told}");
+    }
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use anabranch_api::v1::{
-    CloseBackfillRequest, GetNamespaceRequest, ReadMode, SetReadModeRequest, VerifySplitRequest,
+    CloseBackfillRequest, GetNamespaceRequest, ListSplitsRequest, ReadMode, SetReadModeRequest, VerifySplitRequest,
     WriteEventRecordsRequest,
 };
 use anabranch_model::{Interval, Timestamp};
@@ -76,7 +76,22 @@ impl<'a> Story<'a> {
             self.hero, history.start, self.stage.back_end
         );
         self.narrator.lines(&what)?;
-        self.narrator.lines(compared(&before, &after, self.session.colors.stdout).trim_end())
+        self.narrator.lines(compared(&before, &after, self.session.colors.stdout).trim_end())?;
+        self.tell_what_was_set_aside().await
+    }
+
+    /// A split that doesn't pay isn't read: what was measured for pieces is the original then, and has to be called so.
+    async fn tell_what_was_set_aside(&self) -> Outcome {
+        let request = ListSplitsRequest { namespace: self.stage.namespace.clone(), ..ListSplitsRequest::default() };
+        for split in self.stage.client.list_splits(request).await?.splits {
+            if !split.set_aside_reason.is_empty() {
+                self.narrator.lines(&format!(
+                    "The split in {} was set aside, so that its reads came from the original: {}",
+                    split.time_slice, split.set_aside_reason
+                ))?;
+            }
+        }
+        Ok(())
     }
 
     fn introduce(&self) -> Outcome {
