@@ -47,7 +47,6 @@ fn ordinary_seeds_split_partitions() {
     assert!(failed > 10 && taken_over > 3, "{failed} attempts failed, {taken_over} taken over");
     // A fault that never happens proves nothing.
     let met = reports.iter().fold(Reached::default(), |met, report| met.and(report.reached));
-    assert!(met.wrong_clocks > 5 && met.refused_by_clock > 10, "{met:?}");
     assert!(met.torn_batches > 0 && met.torn_seen > 0 && met.torn_missed > 0, "{met:?}");
     assert!(met.undecided_sets > 2 && met.decided_sets > 0, "{met:?}");
     assert!(met.bulk_pages > 500 && met.bulk_broken_off > 10, "{met:?}");
