@@ -90,7 +90,8 @@ impl Engine {
         for Loaded { row, .. } in self.splits.router.rebuild(name, &slice.name()).await? {
             summary.add(&row);
             let errand = self.errand(record, slice, &row);
-            let grows = bucket(record, &row.partition).is_some_and(|bucket| row.served_until() < Some(bucket.end));
+            let grows = bucket(record, &row.partition)
+                .is_some_and(|bucket| row.served_until().max(Some(row.looked_until)) < Some(bucket.end));
             busy |= errand.is_some()
                 || row.lease.is_some()
                 || match row.state {
