@@ -97,7 +97,8 @@ impl Engine {
             summary.add(&row);
             self.note_waiting(waiting, record, slice, &row);
             let errand = self.errand(record, slice, &row);
-            let grows = bucket(record, &row.partition).is_some_and(|bucket| row.served_until() < Some(bucket.end));
+            let grows = bucket(record, &row.partition)
+                .is_some_and(|bucket| row.served_until().max(Some(row.looked_until)) < Some(bucket.end));
             busy |= errand.is_some()
                 || row.lease.is_some()
                 // It is compared anew when the backfill that opened it has ended.
