@@ -37,6 +37,8 @@ use crate::{
 /// A change that comes late comes within this time.
 pub(crate) const LATEST_CHANGE: Duration = Duration::from_secs(10);
 /// Calls without a deadline of their own hang this long at most.
+/// Changes of which only some replicas hear, of a hundred thousand, where replicas differ.
+const TORN: u64 = 1500;
 const LONGEST_HANG: Duration = Duration::from_secs(8);
 
 /// What all servers share of the weather: it can turn, and the store can be down.
@@ -187,12 +189,14 @@ impl FaultyStore {
         if self.dice.chance(weather.unavailable / 2) {
             return Fate::Unavailable;
         }
+        let late = || Duration::from_millis(self.dice.below(LATEST_CHANGE.as_millis() as u64));
+        if weather.replicas && self.dice.chance(TORN) {
+            return Fate::Torn(late());
+        }
         if !self.dice.chance(weather.lost) {
             return Fate::Done;
         }
-        let late = Duration::from_millis(self.dice.below(LATEST_CHANGE.as_millis() as u64));
-        let torn = [Fate::Lost, Fate::LostAnswer, Fate::Unsynced, Fate::Late(late), Fate::Torn(late)];
-        self.dice.pick(if weather.replicas { &torn } else { &torn[..4] })
+        self.dice.pick(&[Fate::Lost, Fate::LostAnswer, Fate::Unsynced, Fate::Late(late())])
     }
 
     /// Makes a change as its fate has it.
@@ -321,7 +325,7 @@ impl FaultyStore {
         if let Some(plant) = self.plant {
             plant.alter_scan(&mut altered, &self.dice);
         }
-        if self.sees_all && self.plant != Some(Plant::PlansFromOneReplica) {
+        if self.sees_all {
             for number in self.replicas.of(scan) {
                 if mend(&self.inner, &self.replicas, &self.witness, number).await {
                     self.tally.count(|reached| reached.torn_mended += 1);

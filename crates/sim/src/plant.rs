@@ -55,8 +55,6 @@ pub enum Plant {
     FencesNothing,
     /// A checkpoint of a split is written without a look at who changed the record meanwhile.
     WritesCheckpointsPlainly,
-    /// Workers see what one replica holds instead of what any of them does.
-    PlansFromOneReplica,
     /// A checkpoint of a split is written before the rows that it tells of.
     ChecksBeforeRows,
 }

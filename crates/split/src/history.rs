@@ -282,14 +282,7 @@ impl Ground {
         let mut parts = VecDeque::new(); // newest first
         let mut end = self.interval.end;
         for (at, segment) in self.served.segments().rev() {
-            let watermark = segment.span.end;
-            #[cfg(feature = "plant")]
-            let watermark = if crate::plant::is_planted(crate::plant::Bug::ReadsPastTheWatermark) {
-                watermark.saturating_add(std::time::Duration::from_nanos(1))
-            } else {
-                watermark
-            };
-            let above = Interval::new(watermark, end);
+            let above = Interval::new(segment.span.end, end);
             if !above.is_empty() {
                 parts.push_back(Part::Original(above.intersect(&self.interval)));
             }

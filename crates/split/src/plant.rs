@@ -12,8 +12,6 @@ pub enum Bug {
     PlansPastTheSeal,
     /// A step whose outcome is unknown counts as done, whoever changed the record.
     BelievesAnyNonce,
-    /// Reads take the original up one instant after the watermark.
-    ReadsPastTheWatermark,
     /// A filter that was built once is believed for ever.
     KeepsOldFilter,
     /// A fallback begins where the piece began, not behind the last row that was taken.

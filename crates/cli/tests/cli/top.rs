@@ -29,7 +29,7 @@ struct Terminal {
 impl Terminal {
     fn open(place: &Place, server: &Server<'_>) -> Terminal {
         let line = format!(
-            "tty > tty.txt; stty rows 30 cols 100; {BINARY} top --interval 100ms; echo \"ended with $?\"; stty -a; echo over"
+            "trap : INT; tty > tty.txt; stty rows 30 cols 100; {BINARY} top --interval 100ms; echo \"ended with $?\"; stty -a; echo over"
         );
         let mut script = Command::new("script");
         // Nothing of this machine's settings.
@@ -88,8 +88,8 @@ impl Terminal {
         self.child.wait().unwrap();
         // The line that was typed is not shown again, so these words are those of the shell.
         let after = seen.split("ended with ").nth(1).unwrap().to_owned();
-        for restored in [" icanon", " echo ", " isig"] {
-            assert!(after.contains(restored), "{restored} in {after}");
+        for restored in ["icanon", "echo", "isig"] {
+            assert!(after.split_whitespace().any(|word| word == restored), "{restored} in {after}");
         }
         assert!(seen.contains("\x1b[?25h\x1b[?1049l"), "the cursor and the screen of before");
         after

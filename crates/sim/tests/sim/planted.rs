@@ -145,16 +145,6 @@ fn a_watermark_one_instant_too_late_is_found_s3() {
 }
 
 #[test]
-fn a_read_that_misses_the_watermark_is_found_r1() {
-    assert_found_inside(Bug::ReadsPastTheWatermark, 100, "R1");
-}
-
-#[test]
-fn a_plan_from_one_replica_is_found_s2() {
-    assert_found(Plant::PlansFromOneReplica, 100, "S2");
-}
-
-#[test]
 fn a_filter_that_is_believed_for_ever_is_found_s6() {
     assert_found_inside(Bug::KeepsOldFilter, 40, "S6");
 }
