@@ -203,7 +203,6 @@ impl Inside {
     }
 
     /// One answer of the server, and where the next one begins.
-    #[expect(clippy::too_many_arguments, reason = "each names one thing")]
     pub(crate) async fn read_answer(
         &self,
         table: &KnownTable,

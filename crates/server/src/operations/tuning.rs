@@ -30,7 +30,7 @@ impl Operations {
             Ok(estimate) => answer.nodes_estimate = estimate.map(nodes_estimate_message),
             // What was measured is worth showing without it.
             Err(error) => {
-                tracing::warn!(slice = message.time_slice, %error, "the nodes can't be asked for their estimates")
+                tracing::warn!(slice = message.time_slice, %error, "the nodes can't be asked for their estimates");
             }
         }
         Ok(answer)

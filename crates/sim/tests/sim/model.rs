@@ -4,6 +4,7 @@
 //! A state can't be copied in the middle of real code, so it is reached again from the beginning by the same choices. States are the
 //! same when the record, what is still on its way to it, and everything that each worker was ever answered are the same: then nothing
 //! that follows can differ.
+#![allow(clippy::unwrap_used)] // a test that can't go on has failed
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -178,12 +179,11 @@ impl World {
 
     /// Lets workers run until each waits for a choice, or is done.
     async fn settle(&self) {
-        loop {
+        let settled = || {
             let desk = self.desk();
-            if (0..WORKERS).all(|worker| desk.finished[worker] || desk.waiting[worker].is_some()) {
-                return;
-            }
-            drop(desk);
+            (0..WORKERS).all(|worker| desk.finished[worker] || desk.waiting[worker].is_some())
+        };
+        while !settled() {
             tokio::task::yield_now().await;
         }
     }
