@@ -121,6 +121,24 @@ fn a_wide_partition_is_noticed_while_it_is_read_and_split() {
     });
 }
 
+/// What a scan has read of one partition doesn't count for the next.
+#[test]
+fn partitions_that_are_wide_only_together_are_not_noticed() {
+    run(|world| async move {
+        // Twenty minutes each, of about 40 KiB: below the threshold, which two of them pass.
+        world.namespace(NamespaceConfig { seconds_per_bucket: 1200, ..config() }).await;
+        for bucket in 0..3 {
+            world.fill(world.now() - bucket * 1200 * SECOND, 240).await;
+        }
+        world.env.sleep(Duration::from_secs(12 * 3600)).await;
+        let read: usize = world.all().await.iter().map(Record::bytes).sum();
+        assert!(read > 64 << 10, "{read} bytes are more than the threshold");
+        world.env.sleep(Duration::from_secs(60)).await;
+        assert_eq!(world.counted("anabranch_detections_total", "accepted"), 0.0);
+        assert!(world.splits().await.is_empty());
+    });
+}
+
 /// R4: every read mode returns the same bytes, whatever the order, the page size and the interval.
 #[test]
 fn every_mode_answers_the_same() {

@@ -1,9 +1,9 @@
 //! The pipeline: what is served is exactly what was there, whatever is in the way.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use anabranch_model::Timestamp;
-use anabranch_split::{Compression, Effort, Form, Ground, State};
+use anabranch_split::{Compression, Effort, Form, Ground, Served, State, WideRow};
 use anabranch_store::{PartitionBatch, Store};
 
 use crate::fixture::{MIDNIGHT, ground, rows, run};
@@ -33,6 +33,20 @@ fn a_wide_partition_is_served_from_pieces_that_hold_exactly_its_rows() {
             assert_eq!(serde_json::from_value::<anabranch_split::WideRow>(json).unwrap(), loaded.row);
         });
     }
+}
+
+/// A split that doesn't pay is set aside: its pieces are as good as before, but reads don't use them.
+#[test]
+fn what_is_set_aside_is_not_served() {
+    run(|world| async move {
+        world.fill(0, 500).await;
+        let work = world.worker("w");
+        let detected = world.detect(&work).await;
+        let Effort::Rests(loaded) = work.advance(&detected, &ground()).await.unwrap() else { panic!() };
+        assert!(Served::of(Arc::new(loaded.row.clone()), 0).is_some());
+        let aside = WideRow { set_aside: Some("slower than its original".to_owned()), ..loaded.row };
+        assert!(Served::of(Arc::new(aside), 0).is_none());
+    });
 }
 
 #[test]
