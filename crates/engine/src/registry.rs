@@ -74,7 +74,8 @@ impl Registry {
     pub(crate) fn get(&self, name: &str) -> Result<Arc<Namespace>, EngineError> {
         match self.namespaces.load().get(name) {
             Some(namespace) if !namespace.record.deleting => Ok(namespace.clone()),
-            _ => Err(no_such_namespace(name)),
+            // Whoever has lost touch can't know that it isn't there.
+            _ => self.check_fresh().and(Err(no_such_namespace(name))),
         }
     }
 

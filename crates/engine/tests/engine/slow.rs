@@ -210,3 +210,16 @@ fn a_server_whose_clock_is_wrong_closes_no_slice() {
         assert_eq!(world.scan(history("s")).await.0.len(), 1);
     });
 }
+
+/// A server that has lost touch doesn't say that a namespace isn't there: somebody may have made it since.
+#[test]
+fn a_stale_server_does_not_deny_a_namespace() {
+    run(|world| async move {
+        let kind = |name: &str| world.engine.namespace(name).unwrap_err().kind();
+        assert_eq!(kind("others"), ErrorKind::NotFound);
+        // Nothing refreshes it any more.
+        world.engine.shutdown().await.unwrap();
+        world.env.sleep(Duration::from_secs(60)).await;
+        assert_eq!(kind("others"), ErrorKind::Unavailable);
+    });
+}
