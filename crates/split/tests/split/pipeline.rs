@@ -30,7 +30,7 @@ fn a_wide_partition_is_served_from_pieces_that_hold_exactly_its_rows() {
             assert_eq!(world.original().await, before);
             assert_eq!(loaded.row.lease, None);
             let json = serde_json::to_value(&loaded.row).unwrap();
-            assert_eq!(serde_json::from_value::<anabranch_split::WideRow>(json).unwrap(), loaded.row);
+            assert_eq!(serde_json::from_value::<WideRow>(json).unwrap(), loaded.row);
         });
     }
 }
