@@ -8,12 +8,12 @@ use std::{
 
 use crate::error::{TestbedError, cannot};
 
-/// Waits for the pipe to close, ends each process whose id lies in a `pid` file below the folder, if its command line
-/// still names that folder, and deletes the folder.
+/// Waits for the pipe to close, ends each process whose id lies in a `pid` file in the folder or right below it, if its
+/// command line still names that folder, and deletes the folder.
 const SCRIPT: &str = r#"
 trap '' INT TERM HUP
 read -r _
-for file in "$1"/*/pid; do
+for file in "$1"/pid "$1"/*/pid; do
     pid=$(cat "$file" 2>/dev/null) || continue
     grep -qsF -- "$1" "/proc/$pid/cmdline" || continue
     kill -9 "$pid" 2>/dev/null
@@ -66,13 +66,25 @@ mod tests {
     use super::*;
 
     fn victim(directory: &Path) -> Child {
-        let node = directory.join("node1");
-        fs::create_dir_all(&node).unwrap();
+        victim_in(&directory.join("node1"))
+    }
+
+    fn victim_in(node: &Path) -> Child {
+        fs::create_dir_all(node).unwrap();
         // `sh` keeps its arguments in its command line, so the folder's name is in it.
-        let child =
-            Command::new("sh").args(["-c", "read -r _", "sh"]).arg(&node).stdin(Stdio::piped()).spawn().unwrap();
+        let child = Command::new("sh").args(["-c", "read -r _", "sh"]).arg(node).stdin(Stdio::piped()).spawn().unwrap();
         fs::write(node.join("pid"), child.id().to_string()).unwrap();
         child
+    }
+
+    #[test]
+    fn a_process_of_the_folder_itself_ends_too() {
+        let place = tempfile::tempdir().unwrap();
+        let directory = place.path().join("alone");
+        let mut child = victim_in(&directory);
+        drop(Watchdog::over(&directory).unwrap());
+        assert!(!child.wait().unwrap().success());
+        assert!(!directory.exists());
     }
 
     #[test]
