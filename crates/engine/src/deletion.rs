@@ -19,6 +19,8 @@ impl Engine {
         confirm: &str,
         grace: Option<Duration>,
     ) -> Result<Timestamp, EngineError> {
+        // By a clock that is behind its grace would be over at once.
+        self.check_ready()?;
         let namespace = self.registry.get(name)?;
         if confirm != name {
             let reason = format!("type the name `{name}` once more to delete it with everything in it");

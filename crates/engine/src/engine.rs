@@ -384,10 +384,11 @@ impl Engine {
         }
         let config = self.checked(config)?;
         self.lifecycle.check_room()?;
-        let mut record = NamespaceRecord::new(self.env.random_u64(), self.env.now(), config);
+        let now = self.env.now();
+        let mut record = NamespaceRecord::new(self.env.random_u64(), now, config);
         record.workload = workload;
         self.registry.create(&name, record).await?;
-        self.lifecycle.step(&name).await?;
+        self.lifecycle.make_ahead(&name, now).await?;
         self.namespace(name.as_str())
     }
 
@@ -445,6 +446,8 @@ impl Engine {
 
     /// Ends a backfill window now. Closing one that is over changes nothing.
     pub async fn close_backfill(&self, name: &str, id: &str) -> Result<Backfill, EngineError> {
+        // W1: by a clock that is behind it would have been over for long, while others still take events into it.
+        self.check_ready()?;
         let namespace = self.registry.get(name)?;
         let now = self.env.now();
         let close = |record: &mut NamespaceRecord| {

@@ -1,5 +1,5 @@
-//! Servers on a shared store tell each other the time. One whose clock differs from most others by more than `max_clock_skew` takes
-//! no writes, plans nothing, closes no slice and uses no splits: what it holds for sealed may not be.
+//! Servers on a shared store tell each other the time. One whose clock differs by more than `max_clock_skew` from more others than
+//! it agrees with takes no writes, plans nothing, closes no slice and uses no splits: what it holds for sealed may not be.
 //!
 //! A heartbeat says what its server's clock shows, and which heartbeats of others it has heard. Whoever reads one knows that it was
 //! made before now, and after the heartbeat of its own that is heard in it: between these two times the other's clock must have
@@ -63,6 +63,8 @@ struct Peer {
     /// When a heartbeat was seen that wasn't there at the look before: before that, it may be gone.
     beaten: Option<Duration>,
     bounds: VecDeque<Bounds>,
+    /// Whether it was seen to agree since either clock was set. Bounds widen again once nobody hurries; that takes nothing back.
+    agreed: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -74,15 +76,21 @@ enum Opinion {
 }
 
 impl Peer {
-    fn add(&mut self, new: Bounds) {
+    fn add(&mut self, new: Bounds, max_clock_skew: Duration) {
         let known = self.known();
         if new.least > known.most || new.most < known.least {
-            self.bounds.clear(); // its clock was set
+            self.forget_bounds(); // its clock was set
         }
         self.bounds.push_back(new);
         if self.bounds.len() > KEPT_BOUNDS {
             self.bounds.pop_front();
         }
+        self.agreed |= self.opinion(max_clock_skew) == Opinion::Agrees;
+    }
+
+    fn forget_bounds(&mut self) {
+        self.bounds.clear();
+        self.agreed = false;
     }
 
     fn known(&self) -> Bounds {
@@ -296,7 +304,7 @@ impl Heartbeat {
         if looked.is_none_or(|looked| self.was_set(&looked, &look)) {
             state.comparing = Some(look.monotonic);
             state.beats.clear();
-            state.peers.values_mut().for_each(|peer| peer.bounds.clear());
+            state.peers.values_mut().for_each(Peer::forget_bounds);
         }
         let alone = heard.iter().all(|(name, _)| *name == self.id);
         let mut old = Vec::new();
@@ -321,12 +329,13 @@ impl Heartbeat {
                 heard: now.monotonic,
                 beaten: None,
                 bounds: VecDeque::new(),
+                agreed: false,
             });
             (peer.version, peer.at, peer.heard) = (version, at, now.monotonic);
             if known.is_some() || looked.is_some() {
                 peer.beaten = Some(now.monotonic);
             }
-            peer.add(new);
+            peer.add(new, self.max_clock_skew);
         }
         let forget = (self.refresh_interval * FORGET_AFTER).max(REMOVE_AFTER * 2);
         state.peers.retain(|_, peer| now.monotonic.saturating_sub(peer.heard) <= forget);
@@ -336,16 +345,18 @@ impl Heartbeat {
 
     /// Whether this server may rely on its clock.
     fn conclude(&self, state: &mut State, look: Moment, alone: bool) {
-        let opinions: Vec<(Opinion, Option<Duration>)> =
-            self.fresh(state).map(|(_, peer)| (peer.opinion(self.max_clock_skew), peer.beaten)).collect();
+        let opinions: Vec<(Opinion, &Peer)> =
+            self.fresh(state).map(|(_, peer)| (peer.opinion(self.max_clock_skew), peer)).collect();
         let others = opinions.len();
         let differ = opinions.iter().filter(|(opinion, _)| *opinion == Opinion::Differs).count();
-        let off = differ > others - differ;
+        // Whoever was ended before it could be compared speaks for nobody.
+        let agree = opinions.iter().filter(|(opinion, peer)| *opinion != Opinion::Differs && peer.agreed).count();
+        let off = differ > agree;
         // Whoever was heard of since is known to agree or not.
         let compared = state.comparing.is_some_and(|since| {
-            let heard_since = |beaten: &Option<Duration>| beaten.is_some_and(|beaten| beaten >= since);
+            let heard_since = |peer: &Peer| peer.beaten.is_some_and(|beaten| beaten >= since);
             look.monotonic.saturating_sub(since) >= self.patience()
-                && !opinions.iter().any(|(opinion, beaten)| *opinion == Opinion::Open && heard_since(beaten))
+                && !opinions.iter().any(|(opinion, peer)| *opinion == Opinion::Open && heard_since(peer))
         });
         if off {
             // It is over only once it was compared anew, quickly, and agrees: bounds that are wide prove nothing.

@@ -39,7 +39,7 @@ impl Lifecycle {
     }
 
     /// Makes the current slice and those ahead of it.
-    async fn make_ahead(&self, name: &NamespaceName, now: Timestamp) -> Result<(), EngineError> {
+    pub(crate) async fn make_ahead(&self, name: &NamespaceName, now: Timestamp) -> Result<(), EngineError> {
         let namespace = self.registry.get(name.as_str())?;
         let ahead = namespace.record.config_at(now).slices_ahead;
         let mut time = now;

@@ -29,6 +29,8 @@ impl Engine {
 
     /// Gives slices that no write can reach yet the settings that new ones get; answers how many there are instead.
     pub async fn replace_slices_ahead(&self, name: &NamespaceName) -> Result<usize, EngineError> {
+        self.check_ready()?;
+        self.heartbeat.check_vouched()?;
         let namespace = self.registry.get(name.as_str())?;
         let planned = replacement(&namespace.record, self.unreachable_from(&namespace.record), self.env.now())?;
         if planned.out == planned.instead {
@@ -41,6 +43,8 @@ impl Engine {
         let replaced = self
             .registry
             .change(name, |record| {
+                // T1: a clock that was set back meanwhile would take slices for unreachable that writes are in.
+                self.heartbeat.check_vouched()?;
                 let found = replacement(record, self.unreachable_from(record), self.env.now())?;
                 if record.deleting || found != planned {
                     return Ok(false); // somebody was quicker, or time has passed: the next look plans anew

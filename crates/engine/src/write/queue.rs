@@ -165,6 +165,12 @@ impl Engine {
                 Ok(namespace) if namespace.record.incarnation == entry.incarnation => namespace,
                 _ => return self.drop_queued(&entry.namespace, "namespace_deleted", events.len()),
             };
+            // Only a clock that can be relied on says what has fallen out of the window.
+            if self.heartbeat.check_clock().is_err() {
+                self.env.sleep(pause).await;
+                pause = (pause * 2).min(RETRY_LONGEST);
+                continue;
+            }
             self.drop_outside_window(&namespace, &mut events);
             if events.is_empty() {
                 return;

@@ -1,0 +1,116 @@
+//! Clocks that are set while their servers run: whatever rests on the time is refused until they agree with the others again.
+
+use std::{sync::Arc, time::Duration};
+
+use anabranch_engine::{BackfillState, Engine, EngineOptions, ErrorKind, WriteRequest};
+use anabranch_model::{Interval, NamespaceConfig, NamespaceName, Timestamp};
+use anabranch_runtime::Env;
+use anabranch_store::Store;
+
+use crate::fixture::{World, event, history, run};
+
+const HOUR: i64 = 3600 * 1_000_000_000;
+
+/// One more server, and its surroundings.
+async fn join(world: &World) -> (Env, Arc<Engine>) {
+    let (env, store): (Env, Arc<dyn Store>) = (world.env.node(0), world.store.clone());
+    let engine = Engine::start(store, env.clone(), EngineOptions::default()).await.unwrap();
+    (env, engine)
+}
+
+/// Three servers that agree, and a namespace. The clock of the last one is to be set.
+async fn three(world: &World) -> [(Env, Arc<Engine>); 2] {
+    world.namespace(NamespaceConfig::default()).await;
+    let servers = [join(world).await, join(world).await];
+    world.env.sleep(Duration::from_secs(20)).await;
+    assert!(servers.iter().all(|(_, engine)| engine.check_ready().is_ok()));
+    servers
+}
+
+/// S3: a server that was ended a moment ago, and can't be compared with any more, doesn't outvote one that is there.
+#[test]
+fn a_server_that_was_ended_does_not_speak_for_a_wrong_clock_s3() {
+    run(|world| async move {
+        world.engine.shutdown().await.unwrap();
+        let (wrong, engine) = join(&world).await;
+        let (ended, _) = join(&world).await;
+        world.env.sleep(Duration::from_secs(20)).await;
+        assert!(engine.check_ready().is_ok());
+        ended.kill();
+        wrong.set_skew(-HOUR);
+        let _other = join(&world).await;
+        for _ in 0..300 {
+            assert!(engine.check_ready().is_err(), "its clock is an hour behind that of the only other server");
+            world.env.sleep(Duration::from_millis(100)).await;
+        }
+    });
+}
+
+/// T1, W1: by a clock that is behind, slices that hold events look as if no write could have reached them yet.
+#[test]
+fn a_wrong_clock_replaces_no_slices_t1() {
+    run(|world| async move {
+        let [_, (env, engine)] = three(&world).await;
+        let now = world.now();
+        let events = (0..50).map(|at| event("s", now - at, &format!("e{at}"), &[("k", "v")])).collect();
+        world.write(events).await.unwrap();
+        world.engine.update_namespace("plays", |config| config.event_buckets += 1).await.unwrap();
+        world.env.sleep(Duration::from_secs(20)).await;
+        env.set_skew(-1000 * HOUR);
+        let replaced = engine.replace_slices_ahead(&NamespaceName::new("plays").unwrap()).await;
+        assert_eq!(replaced.unwrap_err().kind(), ErrorKind::Unavailable);
+        world.env.sleep(Duration::from_secs(20)).await;
+        assert_eq!(world.scan(history("s")).await.0.len(), 50);
+    });
+}
+
+/// W1: a window that was closed by a clock that is behind would be over for long while others still take events into it.
+#[test]
+fn a_wrong_clock_closes_no_window_w1() {
+    run(|world| async move {
+        let [_, (env, engine)] = three(&world).await;
+        let day = Interval::new(
+            Timestamp::from_nanos(world.now() - 48 * HOUR),
+            Timestamp::from_nanos(world.now() - 24 * HOUR),
+        );
+        let window = world.engine.open_backfill("plays", day, Duration::from_secs(3600), "late").await.unwrap();
+        world.env.sleep(Duration::from_secs(20)).await;
+        env.set_skew(-HOUR);
+        let closed = engine.close_backfill("plays", &window.id).await;
+        assert_eq!(closed.unwrap_err().kind(), ErrorKind::Unavailable);
+        let windows = world.engine.namespace("plays").unwrap().backfills;
+        assert_eq!(windows[0].state(world.env.now()), BackfillState::Open);
+        world.engine.close_backfill("plays", &window.id).await.unwrap();
+    });
+}
+
+/// W1: a namespace that was deleted by a clock that is behind would be dropped at once, without its grace.
+#[test]
+fn a_wrong_clock_deletes_no_namespace_w1() {
+    run(|world| async move {
+        let [_, (env, engine)] = three(&world).await;
+        world.write(vec![event("s", world.now(), "e", &[("k", "v")])]).await.unwrap();
+        env.set_skew(-48 * HOUR);
+        let deleted = engine.delete_namespace("plays", "plays", Some(Duration::from_secs(24 * 3600))).await;
+        assert_eq!(deleted.unwrap_err().kind(), ErrorKind::Unavailable);
+        world.env.sleep(Duration::from_secs(600)).await;
+        assert_eq!(world.scan(history("s")).await.0.len(), 1);
+    });
+}
+
+/// What waits in the queue has not fallen out of the window because the clock was set forward and back.
+#[test]
+fn a_wrong_clock_drops_nothing_from_the_queue() {
+    run(|world| async move {
+        let [_, (env, engine)] = three(&world).await;
+        let events = vec![event("s", world.now(), "e", &[("k", "v")])];
+        let request = WriteRequest { namespace: "plays".to_owned(), events, timeout: None };
+        assert_eq!(engine.write_queued(request).await.unwrap(), 1);
+        env.set_skew(1000 * HOUR);
+        world.env.sleep(Duration::from_secs(20)).await;
+        assert_eq!(world.scan(history("s")).await.0.len(), 0, "it can't tell where it belongs");
+        env.set_skew(0);
+        world.env.sleep(Duration::from_secs(20)).await;
+        assert_eq!(world.scan(history("s")).await.0.len(), 1);
+    });
+}
