@@ -64,7 +64,9 @@ impl Lease {
         }
         let found = self.store.load(&self.key).await?;
         let held = found.as_ref().and_then(|document| serde_json::from_slice::<Held>(&document.value).ok());
-        let other = held.filter(|held| held.holder != self.holder && now < held.until);
+        // One that ends much later than it should was given by a clock that was wrong.
+        let credible = now.saturating_add(self.length * 2);
+        let other = held.filter(|held| held.holder != self.holder && now < held.until && held.until <= credible);
         let is_held = other.is_some();
         *self.other.lock().unwrap_or_else(PoisonError::into_inner) = other;
         if is_held {
@@ -108,6 +110,18 @@ mod tests {
             env.sleep(Duration::from_secs(31)).await;
             assert!(second.take().await.unwrap());
             assert!(!first.take().await.unwrap());
+        });
+    }
+
+    /// S5: what a clock that was far ahead has promised to its server holds nobody off for so long.
+    #[test]
+    fn a_lease_that_a_wrong_clock_has_given_is_not_waited_for_s5() {
+        run_simulated(1, Timestamp::from_seconds(1000), |env| async move {
+            let store: Arc<dyn Store> = Arc::new(MemoryStore::new(env.clone()));
+            let lease = |env: Env, holder| Lease::new(store.clone(), env, "measure", holder, Duration::from_secs(30));
+            assert!(lease(env.node(3600 * 1_000_000_000), "wrong").take().await.unwrap());
+            assert!(lease(env.clone(), "right").take().await.unwrap());
+            assert!(!lease(env.node(500_000_000), "another").take().await.unwrap());
         });
     }
 }

@@ -156,6 +156,18 @@ pub struct Lease {
     pub until: Timestamp,
 }
 
+impl Lease {
+    /// Whether others keep away at `now`, where leases are so long. One that ends much later was given by a clock that was wrong.
+    pub fn holds(&self, now: Timestamp, length: Duration) -> bool {
+        is_ahead(self.until, now, length)
+    }
+}
+
+/// Whether a stored time is still to come, and no further ahead than a clock that is right can have put it.
+fn is_ahead(time: Timestamp, now: Timestamp, longest: Duration) -> bool {
+    now < time && time <= now.saturating_add(longest * 2)
+}
+
 /// The state of the next segment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE", tag = "name", deny_unknown_fields)]
@@ -293,6 +305,13 @@ pub struct Failure {
     pub retry_after: Timestamp,
     /// Where to go on: the state that failed, or planning anew.
     pub resume: Box<State>,
+}
+
+impl Failure {
+    /// Whether it isn't tried again yet at `now`, where waits are so long at most.
+    pub fn waits(&self, now: Timestamp, longest_retry: Duration) -> bool {
+        is_ahead(self.retry_after, now, longest_retry)
+    }
 }
 
 /// One target partition of a segment: consecutive events, and what must be read back from it.
@@ -433,5 +452,24 @@ mod hex_sum {
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u128, D::Error> {
         let text = String::deserialize(deserializer)?;
         u128::from_str_radix(&text, 16).map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// S5: a worker whose clock was far ahead stops nobody for so long, neither by its lease nor by when it would try again.
+    #[test]
+    fn times_that_a_wrong_clock_has_stored_are_not_waited_for_s5() {
+        let (now, length) = (Timestamp::from_seconds(1000), Duration::from_secs(10));
+        for (seconds, waits) in [(999, false), (1000, false), (1001, true), (1010, true), (1021, false), (5000, false)]
+        {
+            let time = Timestamp::from_seconds(seconds);
+            let lease = Lease { worker: "w".to_owned(), until: time };
+            assert_eq!(lease.holds(now, length), waits, "{seconds}");
+            let failure = Failure { reason: "r".to_owned(), retry_after: time, resume: Box::new(State::Detected) };
+            assert_eq!(failure.waits(now, length), waits, "{seconds}");
+        }
     }
 }

@@ -129,7 +129,7 @@ impl Records {
     /// abandoned. `None` when somebody holds it, or was quicker.
     pub async fn take(&self, loaded: &Loaded, worker: &str, lease: Duration) -> Result<Option<Loaded>, SplitError> {
         let now = self.env.now();
-        let held = loaded.row.lease.as_ref().is_some_and(|held| held.until > now && held.worker != worker);
+        let held = loaded.row.lease.as_ref().is_some_and(|held| held.holds(now, lease) && held.worker != worker);
         if held {
             return Ok(None);
         }

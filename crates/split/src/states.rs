@@ -87,7 +87,7 @@ impl Work {
     pub fn rests(&self, row: &WideRow) -> bool {
         match &row.state {
             State::Completed { .. } | State::NotWide { .. } | State::Parked { .. } => true,
-            State::Failed(failure) => failure.retry_after > self.env.now(),
+            State::Failed(failure) => failure.waits(self.env.now(), self.options.longest_retry),
             _ => false,
         }
     }

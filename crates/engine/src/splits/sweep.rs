@@ -153,7 +153,7 @@ impl Engine {
     fn is_held_elsewhere(&self, row: &WideRow, now: Timestamp) -> bool {
         row.lease.as_ref().is_some_and(|lease| {
             let ours = self.splits.workers.iter().any(|work| work.name() == lease.worker);
-            lease.until > now && !ours
+            lease.holds(now, self.splits.options.work.lease) && !ours
         })
     }
 
