@@ -55,7 +55,7 @@ pub(crate) struct Weather {
     pub(crate) unanswered: u64,
     /// Whether replicas of the store may differ.
     pub(crate) replicas: bool,
-    /// Whether clocks go wrong; no weather has it yet.
+    /// Whether clocks go wrong, further than they may.
     pub(crate) clocks: bool,
     /// Of calls of the bus.
     pub(crate) bus: u64,
@@ -115,6 +115,7 @@ impl Weather {
                 vain_more: dice.pick(&[0, 2000]),
                 unanswered: dice.pick(&[0, 1000]),
                 replicas: dice.percent(50),
+                clocks: dice.percent(30),
                 bus: dice.pick(&[0, 20_000]),
                 pauses: dice.pick(&[0, 5, 20]),
                 longest_pause: seconds(3, 30),
@@ -134,6 +135,7 @@ impl Weather {
                 vain_more: dice.pick(&[0, 5000]),
                 unanswered: dice.pick(&[500, 3000]),
                 replicas: dice.percent(50),
+                clocks: dice.percent(30),
                 bus: dice.pick(&[10_000, 50_000]),
                 pauses: dice.pick(&[0, 10, 30]),
                 longest_pause: seconds(3, 30),

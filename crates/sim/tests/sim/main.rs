@@ -50,6 +50,7 @@ fn ordinary_seeds_split_partitions() {
     assert!(retuned > 20, "{retuned} slices got other settings before a write reached them");
     // A fault that never happens proves nothing.
     let met = reports.iter().fold(Reached::default(), |met, report| met.and(report.reached));
+    assert!(met.wrong_clocks > 5 && met.refused_by_clock > 10, "{met:?}");
     assert!(met.torn_batches > 0 && met.torn_seen > 0 && met.torn_missed > 0, "{met:?}");
     assert!(met.undecided_sets > 2 && met.decided_sets > 0, "{met:?}");
     assert!(met.bulk_pages > 500 && met.bulk_broken_off > 10, "{met:?}");
