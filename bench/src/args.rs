@@ -23,6 +23,9 @@ pub(crate) struct Args {
     /// Write everything that was measured as JSON; `-` means standard output, and the table goes to standard error
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<String>,
+    /// Measure on a Cassandra node against the bare driver; the node is started, and ended with its data
+    #[arg(long)]
+    pub(crate) cluster: bool,
     /// Small sizes, to try it; the bounds mean little then
     #[arg(long)]
     pub(crate) quick: bool,
@@ -104,6 +107,8 @@ pub(crate) struct Sizes {
     pub(crate) small_bytes: u64,
     /// One wide partition.
     pub(crate) wide_bytes: u64,
+    /// A wider one, on a cluster.
+    pub(crate) wider_bytes: u64,
     /// Pages that each side reads in a run.
     pub(crate) pages: u32,
     pub(crate) namespaces: u32,
@@ -122,10 +127,11 @@ impl Sizes {
             large_bytes: 1_000_000_000,
             small_bytes: 10_000_000,
             wide_bytes: 500_000_000,
+            wider_bytes: 2_000_000_000,
             pages: 2000,
             namespaces: 1000,
             idle: Duration::from_secs(10),
-            disk_bytes: 4_000_000_000,
+            disk_bytes: if args.cluster { 16_000_000_000 } else { 4_000_000_000 },
             phase: Duration::from_secs(10),
         };
         if !args.quick {
@@ -136,11 +142,12 @@ impl Sizes {
             ingest: IngestLoad { requests: 40, warm_up: 5, ..ingest },
             large_bytes: 100_000_000,
             small_bytes: 5_000_000,
-            wide_bytes: 80_000_000,
+            wide_bytes: if args.cluster { 20_000_000 } else { 80_000_000 },
+            wider_bytes: 40_000_000,
             pages: 400,
             namespaces: 100,
             idle: Duration::from_secs(5),
-            disk_bytes: 1_500_000_000,
+            disk_bytes: if args.cluster { 2_000_000_000 } else { 1_500_000_000 },
             phase: Duration::from_secs(3),
         }
     }

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use crate::args::IngestLoad;
 
 pub(crate) const VALUE_BYTES: usize = 256;
-const ITEM_KEY: &str = "payload";
+pub(crate) const ITEM_KEY: &str = "payload";
 /// What a row counts for: time, id, key, value.
 pub(crate) const ROW_BYTES: u64 = (8 + 12 + ITEM_KEY.len() + VALUE_BYTES) as u64;
 

@@ -30,12 +30,19 @@ pub(crate) struct Machine {
     /// Data lies in memory: nothing that syncs can be judged.
     in_memory: bool,
     server: String,
-    fjall: String,
+    /// The embedded store, where that is measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fjall: Option<String>,
+    /// The node and the driver, where a cluster is measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cassandra: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scylla: Option<String>,
     tonic: String,
 }
 
 impl Machine {
-    pub(crate) fn look(server: &Path, scratch: &Path) -> Result<Machine> {
+    pub(crate) fn look(server: &Path, data: &Path, cluster: bool) -> Result<Machine> {
         let version = Command::new(server).arg("--version").output();
         let version = version.with_context(|| format!("cannot start {}", server.display()))?;
         let memory = field("/proc/meminfo", "MemTotal:").trim_end_matches("kB").trim().parse::<u64>().unwrap_or(0);
@@ -44,10 +51,12 @@ impl Machine {
             cores: std::thread::available_parallelism()?.get(),
             memory_mib: memory / 1024,
             kernel: fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
-            sync_millis: sync_time(scratch)?.as_secs_f64() * 1e3,
-            in_memory: rustix::fs::statfs(scratch)?.f_type as u64 == TMPFS,
+            sync_millis: sync_time(data)?.as_secs_f64() * 1e3,
+            in_memory: rustix::fs::statfs(data)?.f_type as u64 == TMPFS,
             server: String::from_utf8_lossy(&version.stdout).trim().to_owned(),
-            fjall: locked_version("fjall"),
+            fjall: (!cluster).then(|| locked_version("fjall")),
+            cassandra: cluster.then(|| anabranch_testbed::cassandra::JARS.name.to_owned()),
+            scylla: cluster.then(|| locked_version("scylla")),
             tonic: locked_version("tonic"),
         })
     }
@@ -56,23 +65,29 @@ impl Machine {
 impl fmt::Display for Machine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} cores ({}), {} MiB, Linux {}", self.cores, self.cpu, self.memory_mib, self.kernel)?;
-        writeln!(f, "{}, fjall {}, tonic {}", self.server, self.fjall, self.tonic)?;
+        write!(f, "{}, tonic {}", self.server, self.tonic)?;
+        for (name, version) in [("fjall", &self.fjall), ("node", &self.cassandra), ("scylla", &self.scylla)] {
+            if let Some(version) = version {
+                write!(f, ", {name} {version}")?;
+            }
+        }
+        writeln!(f)?;
         write!(f, "appending and syncing 160 kB takes {:.2} ms", self.sync_millis)?;
         if self.in_memory {
-            write!(f, "; data lies in memory: choose a disk with --dir, or nothing that syncs can be judged")?;
+            write!(f, "; data lies in memory: choose a disk, or nothing that syncs can be judged")?;
         }
         Ok(())
     }
 }
 
 /// Refuses to begin what would fill the disk.
-pub(crate) fn check_room(directory: &Path, needed: u64) -> Result<()> {
+pub(crate) fn check_room(directory: &Path, needed: u64, chosen_by: &str) -> Result<()> {
     let file_system = rustix::fs::statvfs(directory)?;
     let free = file_system.f_bavail * file_system.f_frsize;
     let gb = |bytes: u64| bytes as f64 / 1e9;
     anyhow::ensure!(
         free >= needed,
-        "{:.1} GB are free in {}, and the data sets need {:.1} GB: make room, or choose another place with --dir",
+        "{:.1} GB are free in {}, and the data sets need {:.1} GB: make room, or choose another place with {chosen_by}",
         gb(free),
         directory.display(),
         gb(needed)
@@ -120,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_full_disk_is_refused_before_anything_is_written() {
-        let error = check_room(Path::new("."), u64::MAX).unwrap_err().to_string();
+        let error = check_room(Path::new("."), u64::MAX, "--dir").unwrap_err().to_string();
         assert!(error.contains("make room"), "{error}");
     }
 }

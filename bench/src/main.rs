@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `args` | the command line, and how big everything is |
 //! | `figures` | what is measured: one file a figure |
+//! | `cluster` | the figures on a real Cassandra node, against the bare driver |
 //! | `bare` | fjall alone, in a process of its own: the other side of the ingest figure |
 //! | `events`, `history` | the events, and data sets made of them through the real engine |
 //! | `server`, `process` | a server under test; CPU time and memory of any process |
@@ -15,6 +16,7 @@
 
 mod args;
 mod bare;
+mod cluster;
 mod events;
 mod figures;
 mod history;
@@ -31,7 +33,7 @@ use anyhow::{Context, Result};
 use clap::Parser;
 
 use args::{Args, Command};
-use figures::{Bench, FIGURES};
+use figures::Bench;
 use report::Report;
 
 /// The server's: the sides that run in this binary may not lose for their allocator.
@@ -42,7 +44,7 @@ fn main() -> ExitCode {
     let args = Args::parse();
     let result = match &args.command {
         Some(Command::BareFjall(load)) => bare::run(load).map(|()| ExitCode::SUCCESS),
-        None if args.list => list(),
+        None if args.list => list(&args),
         None => measure(&args),
     };
     result.unwrap_or_else(|error| {
@@ -51,8 +53,8 @@ fn main() -> ExitCode {
     })
 }
 
-fn list() -> Result<ExitCode> {
-    for figure in FIGURES {
+fn list(args: &Args) -> Result<ExitCode> {
+    for figure in figures::all(args) {
         println!("{:<12}{}", figure.name, figure.about);
     }
     Ok(ExitCode::SUCCESS)
@@ -73,7 +75,7 @@ fn measure(args: &Args) -> Result<ExitCode> {
 }
 
 async fn run(args: &Args) -> Result<Report> {
-    let chosen = figures::chosen(&args.only)?;
+    let chosen = figures::chosen(args)?;
     let mut bench = Bench::prepare(args)?;
     let mut report = Report::begin(&bench)?;
     for figure in chosen {

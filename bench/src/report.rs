@@ -103,7 +103,7 @@ pub(crate) struct Report {
 
 impl Report {
     pub(crate) fn begin(bench: &Bench) -> Result<Report> {
-        let machine = Machine::look(&bench.launcher.binary, bench.scratch.path())?;
+        let machine = Machine::look(&bench.launcher.binary, &bench.data, bench.cluster)?;
         Ok(Report { machine, runs: bench.sizes.runs, quick: bench.quick, figures: Vec::new() })
     }
 

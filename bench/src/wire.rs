@@ -15,7 +15,11 @@ pub(crate) const WRITE_SYNC: &str = "/anabranch.v1.TimeSeriesService/WriteEventR
 pub(crate) const READ: &str = "/anabranch.v1.TimeSeriesService/ReadEventRecords";
 pub(crate) const STREAM: &str = "/anabranch.v1.TimeSeriesService/StreamEventRecords";
 pub(crate) const CREATE_NAMESPACE: &str = "/anabranch.v1.NamespaceService/CreateNamespace";
+pub(crate) const UPDATE_NAMESPACE: &str = "/anabranch.v1.NamespaceService/UpdateNamespace";
 pub(crate) const REQUEST_SPLIT: &str = "/anabranch.v1.SplitService/RequestSplit";
+pub(crate) const RETRY_SPLIT: &str = "/anabranch.v1.SplitService/RetrySplit";
+pub(crate) const ABANDON_SPLIT: &str = "/anabranch.v1.SplitService/AbandonSplit";
+pub(crate) const SET_READ_MODE: &str = "/anabranch.v1.SplitService/SetReadMode";
 pub(crate) const LIST_SPLITS: &str = "/anabranch.v1.SplitService/ListSplits";
 
 /// Enough for a page to arrive without waiting for the window to be opened again.

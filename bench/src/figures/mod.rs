@@ -17,8 +17,11 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 
+pub(crate) use pressure::on_one_thread;
+
 use crate::{
     args::{Args, Sizes},
+    cluster::{self, Site},
     history::History,
     machine,
     report::Measure,
@@ -26,9 +29,9 @@ use crate::{
 };
 
 /// Records of the pages that are measured.
-const PAGE_SIZE: u32 = 1000;
+pub(crate) const PAGE_SIZE: u32 = 1000;
 /// Pages that one side reads before it is the other's turn.
-const PAGES_PER_TURN: u32 = 50;
+pub(crate) const PAGES_PER_TURN: u32 = 50;
 
 /// A figure, by name.
 pub(crate) struct Figure {
@@ -51,14 +54,23 @@ pub(crate) const FIGURES: [Figure; 10] = [
 ];
 
 /// The figures that were asked for.
-pub(crate) fn chosen(only: &[String]) -> Result<Vec<&'static Figure>> {
-    if let Some(unknown) = only.iter().find(|name| FIGURES.iter().all(|figure| figure.name != **name)) {
+pub(crate) fn chosen(args: &Args) -> Result<Vec<&'static Figure>> {
+    let (figures, only) = (all(args), &args.only);
+    if let Some(unknown) = only.iter().find(|name| figures.iter().all(|figure| figure.name != **name)) {
         bail!("there is no figure `{unknown}`; --list shows all");
     }
-    Ok(FIGURES.iter().filter(|figure| only.is_empty() || only.iter().any(|name| name == figure.name)).collect())
+    Ok(figures.iter().filter(|figure| only.is_empty() || only.iter().any(|name| name == figure.name)).collect())
+}
+
+/// Those of the embedded store, or of a cluster.
+pub(crate) fn all(args: &Args) -> &'static [Figure] {
+    if args.cluster { &cluster::FIGURES } else { &FIGURES }
 }
 
 pub(crate) async fn measure(name: &str, bench: &mut Bench) -> Result<Vec<Measure>> {
+    if bench.cluster {
+        return cluster::measure(name, bench).await;
+    }
     match name {
         "ingest" => ingest::measure(bench).await,
         "page" => page::measure(bench).await,
@@ -80,6 +92,11 @@ pub(crate) struct Bench {
     pub(crate) sizes: Sizes,
     pub(crate) quick: bool,
     pub(crate) scratch: TempDir,
+    /// On the disk that stores use.
+    pub(crate) data: PathBuf,
+    pub(crate) cluster: bool,
+    /// The node and what is on it, once a figure needed it.
+    pub(crate) site: Option<Site>,
     large: Option<History>,
     small: Option<History>,
 }
@@ -91,10 +108,24 @@ impl Bench {
         std::fs::create_dir_all(&args.dir).with_context(|| format!("cannot make {}", args.dir.display()))?;
         let directory = args.dir.canonicalize()?;
         let sizes = Sizes::new(args);
-        machine::check_room(&directory, sizes.disk_bytes)?;
+        let (data, chosen_by) = match args.cluster {
+            true => (anabranch_testbed::cache::directory()?, "ANABRANCH_CACHE"),
+            false => (directory.clone(), "--dir"),
+        };
+        machine::check_room(&data, sizes.disk_bytes, chosen_by)?;
         let scratch = tempfile::Builder::new().prefix("run-").tempdir_in(&directory)?;
         let launcher = Launcher { binary, directory: scratch.path().to_owned() };
-        Ok(Bench { launcher, sizes, quick: args.quick, scratch, large: None, small: None })
+        Ok(Bench {
+            launcher,
+            sizes,
+            quick: args.quick,
+            scratch,
+            data,
+            cluster: args.cluster,
+            site: None,
+            large: None,
+            small: None,
+        })
     }
 
     /// The large history; made when it is first needed.

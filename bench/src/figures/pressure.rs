@@ -175,7 +175,8 @@ async fn scan(address: SocketAddr, wide: Kind, at: usize, pages: &AtomicU64, sto
     Ok(())
 }
 
-fn on_one_thread<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+/// Runs a client on this thread alone.
+pub(crate) fn on_one_thread<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.context("a runtime for a client")?.block_on(work)
 }
