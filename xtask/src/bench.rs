@@ -12,6 +12,12 @@ const HELP: &str = "\
 Measure a release build of the server.
 
 Usage: cargo xtask bench [ARGS]...
+       cargo xtask bench --cluster [ARGS]...
+
+Without `--cluster` the server has its embedded store. With it, a Cassandra node is started and ended,
+and the server is measured against the bare driver on that node; Java 17 and 16 GB of free disk are
+needed, with `--quick` 2 GB. `--only NAME` measures one figure, `--runs N` says how often, `--quick`
+shrinks the data, `--json FILE` keeps every number, `--list` names the figures.
 
 The arguments go to the benchmarks as they are, after `--server-bin` with the server just built;
 `cargo xtask bench -- --help` lists them.";
