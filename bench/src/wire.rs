@@ -1,7 +1,11 @@
 //! Connections that send prepared bytes and hand over received ones as they come: HTTP/2 frames and nothing above them, so
 //! that what is measured is the server and not a client's way of encoding, gathering and decoding.
 
-use std::{collections::VecDeque, net::SocketAddr};
+use std::{
+    collections::VecDeque,
+    net::SocketAddr,
+    time::{Duration, Instant},
+};
 
 use anabranch_api::v1;
 use anyhow::{Context, Result, bail, ensure};
@@ -26,6 +30,8 @@ pub(crate) const LIST_SPLITS: &str = "/anabranch.v1.SplitService/ListSplits";
 const WINDOW_BYTES: u32 = 4 << 20;
 /// A page comes in one frame: with 16 KiB, the least, each would cost the server a system call, and us a look at it.
 const FRAME_BYTES: u32 = 1 << 20;
+const PATIENCE: Duration = Duration::from_secs(30);
+const PAUSE: Duration = Duration::from_millis(100);
 /// What comes before each message: whether it is compressed, and its length.
 const PREFIX_BYTES: usize = 5;
 
@@ -33,6 +39,8 @@ const PREFIX_BYTES: usize = 5;
 pub(crate) struct Connection {
     requests: SendRequest<Bytes>,
     authority: String,
+    /// Writes that were sent again.
+    pub(crate) tried_again: u32,
 }
 
 impl Connection {
@@ -46,7 +54,7 @@ impl Connection {
         let (requests, connection) = builder.handshake(tcp).await?;
         // Ends with the last handle of it.
         tokio::spawn(connection);
-        Ok(Connection { requests, authority: address.to_string() })
+        Ok(Connection { requests, authority: address.to_string(), tried_again: 0 })
     }
 
     /// Sends a request and waits until its answer has come.
@@ -54,6 +62,20 @@ impl Connection {
         let mut messages = self.stream(method, request).await?;
         messages.fill_all().await?;
         Ok(Answer(messages))
+    }
+
+    /// Writes, and again while the server asks to be tried later: it may be out of touch with its store for a moment.
+    pub(crate) async fn write(&mut self, request: Bytes) -> Result<()> {
+        let began = Instant::now();
+        while let Err(error) = self.call(WRITE_SYNC, request.clone()).await {
+            let unavailable = error.to_string().contains(": code 14: ");
+            if !unavailable || began.elapsed() > PATIENCE {
+                return Err(error);
+            }
+            self.tried_again += 1;
+            tokio::time::sleep(PAUSE).await;
+        }
+        Ok(())
     }
 
     /// Sends a request; its answers come one after the other.

@@ -41,23 +41,25 @@ pub(super) async fn measure(bench: &Bench, site: &mut Site) -> Result<Vec<Measur
         bench.progress(run);
         // A second ago: no event lies further ahead than a server accepts. Each run writes rows of its own.
         let begin = Env::system().now().saturating_sub(Duration::from_secs(1));
-        let (mut server, mut alone) = (0.0, 0.0);
+        let (mut server, mut alone, mut tried_again) = (0.0, 0.0, 0);
         // Who is first changes, so that neither side always finds the node as the other left it.
         for by_server in if run % 2 == 0 { [true, false] } else { [false, true] } {
             site.settle().await?;
             match by_server {
-                true => server = over_grpc(site, &load, begin).await?,
+                true => (server, tried_again) = over_grpc(site, &load, begin).await?,
                 false => alone = by_driver(&bare, &load, begin).await?,
             }
         }
         sheet.bounded("events/s, of the bare driver's", Unit::Ratio, Bound::AtLeast(0.75), alone / server);
         sheet.note("  over gRPC", Unit::PerSecond, events / server);
         sheet.note("  bare driver", Unit::PerSecond, events / alone);
+        sheet.note("  writes over gRPC that were sent again", Unit::Count, f64::from(tried_again));
     }
     Ok(sheet.measures())
 }
 
-async fn over_grpc(site: &Site, load: &IngestLoad, begin: Timestamp) -> Result<f64> {
+/// Seconds, and how many writes had to be sent again.
+async fn over_grpc(site: &Site, load: &IngestLoad, begin: Timestamp) -> Result<(f64, u32)> {
     let encoded = |events: Vec<Event>| {
         let events = events.into_iter().map(Event::into_message).collect();
         wire::encoded(&v1::WriteEventRecordsRequest { namespace: NAMESPACE.to_owned(), events })
@@ -66,7 +68,8 @@ async fn over_grpc(site: &Site, load: &IngestLoad, begin: Timestamp) -> Result<f
     for requests in requests(load, begin, encoded) {
         writers.push((site.server.connect().await?, requests));
     }
-    timed(writers, load.warm_up, post).await
+    let (seconds, writers) = timed(writers, load.warm_up, post).await?;
+    Ok((seconds, writers.iter().map(|connection| connection.tried_again).sum()))
 }
 
 async fn by_driver(bare: &Arc<BareWriter>, load: &IngestLoad, begin: Timestamp) -> Result<f64> {
@@ -78,7 +81,7 @@ async fn by_driver(bare: &Arc<BareWriter>, load: &IngestLoad, begin: Timestamp) 
         batches.into_iter().collect()
     };
     let writers = requests(load, begin, by_series).into_iter().map(|requests| (bare.clone(), requests)).collect();
-    timed(writers, load.warm_up, write).await
+    Ok(timed(writers, load.warm_up, write).await?.0)
 }
 
 /// The requests of each writer, ready to be sent.
@@ -89,7 +92,7 @@ fn requests<R>(load: &IngestLoad, begin: Timestamp, ready: impl Fn(Vec<Event>) -
 }
 
 async fn post(mut server: Connection, request: Bytes) -> Result<Connection> {
-    server.call(wire::WRITE_SYNC, request).await?;
+    server.write(request).await?;
     Ok(server)
 }
 
@@ -102,7 +105,7 @@ async fn write(bare: Arc<BareWriter>, batches: Batches) -> Result<Arc<BareWriter
 }
 
 /// Sends everything, the first requests of each writer before the rest; seconds for the rest.
-async fn timed<W, R, F>(mut writers: Vec<(W, Vec<R>)>, warm_up: u32, send: fn(W, R) -> F) -> Result<f64>
+async fn timed<W, R, F>(mut writers: Vec<(W, Vec<R>)>, warm_up: u32, send: fn(W, R) -> F) -> Result<(f64, Vec<W>)>
 where
     W: Send + 'static,
     R: Send + 'static,
@@ -111,8 +114,8 @@ where
     let rest: Vec<_> = writers.iter_mut().map(|(_, requests)| requests.split_off(warm_up as usize)).collect();
     let writers = send_all(writers, send).await?;
     let began = Instant::now();
-    send_all(writers.into_iter().zip(rest).collect(), send).await?;
-    Ok(began.elapsed().as_secs_f64())
+    let writers = send_all(writers.into_iter().zip(rest).collect(), send).await?;
+    Ok((began.elapsed().as_secs_f64(), writers))
 }
 
 /// Sends the requests of each writer one after the other, all writers at once.

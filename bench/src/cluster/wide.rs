@@ -81,7 +81,7 @@ impl Wide {
                 for events in history.batches().skip(writer as usize).step_by(WRITERS as usize) {
                     let events = events.into_iter().map(Event::into_message).collect();
                     let request = v1::WriteEventRecordsRequest { namespace: history.namespace.clone(), events };
-                    connection.call(wire::WRITE_SYNC, wire::encoded(&request)).await?;
+                    connection.write(wire::encoded(&request)).await?;
                 }
                 Ok(())
             });
