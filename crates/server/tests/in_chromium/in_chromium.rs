@@ -291,6 +291,9 @@ async fn hostile_ids_are_text_and_pages_are_reached_by_keyboard() {
     browser.open(&fixture.url("/ui/namespaces/sensors")).await;
     browser.click("#series-id").await;
     browser.type_text(HOSTILE).await;
+    // The page as it is by now waits behind what somebody has filled in, also once the field is left.
+    browser.press("Tab").await;
+    browser.until("document.querySelector('#live-state').textContent.startsWith('Paused')").await;
     browser.click("form[action='/ui/series'] button").await;
     browser.until("location.pathname.includes('/series/') && document.readyState === 'complete'").await;
     let heading = browser.evaluate("document.querySelector('h1').textContent").await;

@@ -10,16 +10,22 @@
 
   let source = null;
   let waiting = null;
+  let pressing = false;
 
   const say = (text) => { if (state && state.textContent !== text) state.textContent = text; };
 
-  // Somebody who answers a question, or fills in a field, is not to be interrupted.
+  const isFilledIn = (field) =>
+    field.matches("select")
+      ? Array.from(field.options).some((option) => option.selected !== option.defaultSelected)
+      : field.value !== field.defaultValue;
+
+  // Somebody who answers a question, fills in a field, has filled it in, or is pressing a button is not to be interrupted.
   const isBusy = () => {
-    const active = document.activeElement;
-    const typing = active && live.contains(active) && active.matches("input, select, textarea");
+    const fields = Array.from(live.querySelectorAll("input:not([type=hidden]), select, textarea"));
+    const typing = fields.some((field) => field === document.activeElement || isFilledIn(field));
     const chosen = window.getSelection();
     const selecting = chosen && !chosen.isCollapsed && live.contains(chosen.anchorNode);
-    return typing || selecting || live.querySelector("details.ask[open]") !== null;
+    return pressing || typing || selecting || live.querySelector("details.ask[open]") !== null;
   };
 
   const focusable = () => Array.from(live.querySelectorAll("a, button, summary, [tabindex]"));
@@ -57,6 +63,10 @@
   window.addEventListener("pageshow", follow);
   live.addEventListener("focusout", () => setTimeout(show, 0));
   live.addEventListener("toggle", show, true);
+  // The click comes between the end of pressing and what is put off here.
+  const released = () => setTimeout(() => { pressing = false; show(); }, 0);
+  live.addEventListener("pointerdown", () => { pressing = true; });
+  for (const end of ["pointerup", "pointercancel"]) window.addEventListener(end, released);
   follow();
 })();
 

@@ -92,8 +92,12 @@ impl Browser {
         browser
     }
 
-    /// Sends a command and waits for its answer; what happens meanwhile is taken down.
     async fn call(&mut self, method: &str, params: Value) -> Value {
+        self.ask(method, params).await.unwrap_or_else(|error| panic!("{method}: {error}"))
+    }
+
+    /// Sends a command and waits for its answer; what happens meanwhile is taken down.
+    async fn ask(&mut self, method: &str, params: Value) -> Result<Value, Value> {
         self.next += 1;
         let id = self.next;
         let mut message = json!({"id": id, "method": method, "params": params});
@@ -111,8 +115,11 @@ impl Browser {
                 answer.pop();
                 let answer: Value = serde_json::from_slice(&answer).unwrap();
                 if answer["id"] == id {
-                    assert_eq!(answer["error"], Value::Null, "{method}");
-                    return answer["result"].clone();
+                    return if answer["error"].is_null() {
+                        Ok(answer["result"].clone())
+                    } else {
+                        Err(answer["error"].clone())
+                    };
                 }
                 self.complaints.extend(complaint(&answer));
             }
@@ -130,16 +137,26 @@ impl Browser {
 
     /// Opens an address and waits until everything is there.
     pub(super) async fn open(&mut self, url: &str) {
+        self.evaluate("window.left = true").await;
         let opened = self.call("Page.navigate", json!({"url": url})).await;
         assert_eq!(opened["errorText"], Value::Null, "{url}");
-        self.until("document.readyState === 'complete'").await;
+        self.until("window.left === undefined && document.readyState === 'complete'").await;
     }
 
+    /// What a script finds on the page. One that was asked while the page gave way to the next is asked of the next.
     pub(super) async fn evaluate(&mut self, script: &str) -> Value {
-        let params = json!({"expression": script, "returnByValue": true});
-        let result = self.call("Runtime.evaluate", params).await;
-        assert_eq!(result["exceptionDetails"], Value::Null, "{script}");
-        result["result"]["value"].clone()
+        let begun = self.env.monotonic();
+        loop {
+            let params = json!({"expression": script, "returnByValue": true});
+            match self.ask("Runtime.evaluate", params).await {
+                Ok(result) => {
+                    assert_eq!(result["exceptionDetails"], Value::Null, "{script}");
+                    return result["result"]["value"].clone();
+                }
+                Err(error) if gave_way(&error) && self.env.monotonic() - begun < PATIENCE => {}
+                Err(error) => panic!("{script}: {error}"),
+            }
+        }
     }
 
     /// Waits until something holds. A page that is on its way holds nothing.
@@ -153,17 +170,27 @@ impl Browser {
         }
     }
 
-    /// Clicks where something is, as a person does.
+    /// Clicks where something is, as a person does; again where a page that is live has moved it away meanwhile.
     pub(super) async fn click(&mut self, selector: &str) {
+        let begun = self.env.monotonic();
         let quoted = Value::from(selector);
         let script = format!(
-            "(() => {{ const found = document.querySelector({quoted}); found.scrollIntoView({{block: 'center', behavior: 'instant'}}); \
+            "(() => {{ window.hit = false; \
+             addEventListener('click', (event) => {{ window.hit ||= event.target.closest({quoted}) !== null }}, true); \
+             const found = document.querySelector({quoted}); found.scrollIntoView({{block: 'center', behavior: 'instant'}}); \
              const box = found.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2] }})()"
         );
-        let place = self.evaluate(&script).await;
-        for kind in ["mousePressed", "mouseReleased"] {
-            let event = json!({"type": kind, "x": place[0], "y": place[1], "button": "left", "clickCount": 1});
-            self.call("Input.dispatchMouseEvent", event).await;
+        loop {
+            let place = self.evaluate(&script).await;
+            for kind in ["mousePressed", "mouseReleased"] {
+                let event = json!({"type": kind, "x": place[0], "y": place[1], "button": "left", "clickCount": 1});
+                self.call("Input.dispatchMouseEvent", event).await;
+            }
+            // The next page knows nothing of it.
+            if self.evaluate("window.hit !== false").await == true {
+                return;
+            }
+            assert!(self.env.monotonic() - begun < PATIENCE, "{selector} can't be hit");
         }
     }
 
@@ -210,6 +237,14 @@ impl Drop for Browser {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// The page that was asked went away before it answered.
+fn gave_way(error: &Value) -> bool {
+    let why = error["message"].as_str().unwrap_or_default();
+    ["Inspected target navigated", "Execution context was destroyed", "Cannot find default execution context"]
+        .iter()
+        .any(|known| why.starts_with(known))
 }
 
 /// An error on the console, an exception, something that could not be loaded or was forbidden.

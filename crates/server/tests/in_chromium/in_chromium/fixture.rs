@@ -4,7 +4,7 @@
 use std::{net::SocketAddr, time::Duration};
 
 use anabranch_api::{v1, wkt};
-use anabranch_client::Client;
+use anabranch_client::{Client, ErrorKind};
 use anabranch_model::{
     EventBucket, EventId, EventItemKey, Item, NamespaceName, PartitionKey, Position, Row, TableName, TimeBucket,
     TimeSeriesId, Timestamp,
@@ -240,7 +240,11 @@ impl Fixture {
 
     async fn write(&self, namespace: &str, events: Vec<v1::Event>) {
         let request = v1::WriteEventRecordsRequest { namespace: namespace.to_owned(), events };
-        self.client.write_sync(request).await.unwrap();
+        let begun = self.env.monotonic();
+        while let Err(error) = self.client.write_sync(request.clone()).await {
+            // A busy machine may not make it in time, and sending the same again is safe.
+            assert!(error.kind() == ErrorKind::Timeout && self.env.monotonic() - begun < PATIENCE, "{error}");
+        }
     }
 
     async fn read_all(&self, namespace: &str, series: &str) {
