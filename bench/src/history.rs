@@ -50,13 +50,7 @@ impl History {
         let config = NamespaceConfig { accept_limit: ACCEPT_LIMIT, ..NamespaceConfig::default() };
         engine.create_namespace(NamespaceName::new(NAMESPACE)?, config).await?;
         history.write(&engine).await?;
-        loop {
-            let stats = store.stats()?;
-            if stats.flushes_waiting == 0 && stats.compactions_running == 0 {
-                break;
-            }
-            tokio::time::sleep(LOOK_EVERY).await;
-        }
+        settle(&store).await?;
         engine.shutdown().await?;
         Ok(history)
     }
@@ -98,6 +92,17 @@ impl History {
     /// Asks for a page from the latest event on, or from where a token stands.
     pub(crate) fn page_from(&self, page_size: u32, page_token: String) -> Bytes {
         wire::encoded(&v1::ReadEventRecordsRequest { page_size, page_token, ..request() })
+    }
+}
+
+/// Waits until a store has written and merged what it owes, so that no figure pays for it.
+pub(crate) async fn settle(store: &FjallStore) -> Result<()> {
+    loop {
+        let stats = store.stats()?;
+        if stats.flushes_waiting == 0 && stats.compactions_running == 0 {
+            return Ok(());
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
     }
 }
 

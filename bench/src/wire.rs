@@ -47,7 +47,6 @@ impl Connection {
     pub(crate) async fn open(address: SocketAddr) -> Result<Connection> {
         let tcp = TcpStream::connect(address).await.with_context(|| format!("cannot connect to {address}"))?;
         tcp.set_nodelay(true)?;
-
         let mut builder = h2::client::Builder::new();
         builder.initial_window_size(WINDOW_BYTES).initial_connection_window_size(2 * WINDOW_BYTES);
         builder.max_frame_size(FRAME_BYTES);

@@ -17,6 +17,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 
 use crate::{
     events::{Event, ROW_BYTES, Random},
+    history::settle,
     wire,
 };
 
@@ -26,7 +27,6 @@ const STEP: Duration = Duration::from_millis(1);
 const EVENTS_PER_REQUEST: u64 = 5000;
 const REQUESTS_AT_ONCE: usize = 4;
 const SEALED_AFTER: Duration = Duration::from_secs(90);
-const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// So many series of so many bytes.
 #[derive(Clone, Copy, Debug)]
@@ -63,13 +63,7 @@ pub(super) async fn make(directory: PathBuf, kinds: &[Kind]) -> Result<PathBuf> 
         let written = stream::iter(series).buffer_unordered(REQUESTS_AT_ONCE).try_collect::<Vec<()>>().await;
         written.with_context(|| format!("`{}` could not be written", kind.name))?;
     }
-    loop {
-        let stats = store.stats()?;
-        if stats.flushes_waiting == 0 && stats.compactions_running == 0 {
-            break;
-        }
-        tokio::time::sleep(LOOK_EVERY).await;
-    }
+    settle(&store).await?;
     engine.shutdown().await?;
     Ok(directory)
 }

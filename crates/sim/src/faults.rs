@@ -319,35 +319,6 @@ impl FaultyStore {
         });
     }
 
-    async fn scan_rows(&self, call: &'static str, scan: &Scan) -> Result<ScanPage, StoreError> {
-        self.arrive(call, scan.timeout).await?;
-        let mut altered = scan.clone();
-        if let Some(plant) = self.plant {
-            plant.alter_scan(&mut altered, &self.dice);
-        }
-        if self.sees_all {
-            for number in self.replicas.of(scan) {
-                if mend(&self.inner, &self.replicas, &self.witness, number).await {
-                    self.tally.count(|reached| reached.torn_mended += 1);
-                }
-            }
-        }
-        let seen = self.replicas.seen_by(scan, &self.dice, &self.tally);
-        let mut page = match self.piece_bugs.recall(self.plant, scan) {
-            Some(page) => page,
-            None if seen.is_empty() => self.inner.scan(&altered).await?,
-            None => self.inner.scan_as_if(&altered, seen)?,
-        };
-        if let Some(plant) = self.plant {
-            plant.alter_page(&mut page, &self.dice);
-            if plant == Plant::RepeatsRow {
-                repeat_row(&self.inner, scan, &mut page).await?;
-            }
-        }
-        self.cut_short(&mut page);
-        self.answer(call, Ok(page)).await
-    }
-
     /// Stores may answer fewer rows than asked for, and needn't know that nothing follows.
     fn cut_short(&self, page: &mut ScanPage) {
         let weather = self.sky.weather();
@@ -424,7 +395,32 @@ impl Store for FaultyStore {
     }
 
     async fn scan(&self, scan: &Scan) -> Result<ScanPage, StoreError> {
-        self.scan_rows("scan", scan).await
+        self.arrive("scan", scan.timeout).await?;
+        let mut altered = scan.clone();
+        if let Some(plant) = self.plant {
+            plant.alter_scan(&mut altered, &self.dice);
+        }
+        if self.sees_all {
+            for number in self.replicas.of(scan) {
+                if mend(&self.inner, &self.replicas, &self.witness, number).await {
+                    self.tally.count(|reached| reached.torn_mended += 1);
+                }
+            }
+        }
+        let seen = self.replicas.seen_by(scan, &self.dice, &self.tally);
+        let mut page = match self.piece_bugs.recall(self.plant, scan) {
+            Some(page) => page,
+            None if seen.is_empty() => self.inner.scan(&altered).await?,
+            None => self.inner.scan_as_if(&altered, seen)?,
+        };
+        if let Some(plant) = self.plant {
+            plant.alter_page(&mut page, &self.dice);
+            if plant == Plant::RepeatsRow {
+                repeat_row(&self.inner, scan, &mut page).await?;
+            }
+        }
+        self.cut_short(&mut page);
+        self.answer("scan", Ok(page)).await
     }
 
     async fn occupied(
