@@ -11,7 +11,7 @@ use anabranch_api::{
 };
 use anabranch_model::Timestamp;
 use anabranch_runtime::Env;
-use anabranch_testbed::Cassandra;
+use anabranch_testbed::{Cassandra, Shape};
 use anyhow::{Context, Result, bail, ensure};
 use prost::Message;
 use scylla::client::session::Session;
@@ -29,6 +29,8 @@ use crate::{
     wire::{self, Connection, PageOutline},
 };
 
+/// A node for servers, not the small one of the tests.
+const HEAP_MIB: u32 = 3072;
 const NAMESPACE: &str = "wide";
 /// Longer than the longest history.
 const ACCEPT_DAYS: u32 = 2;
@@ -64,7 +66,8 @@ pub(crate) struct Site {
 impl Site {
     pub(crate) async fn start(launcher: &Launcher) -> Result<Site> {
         eprintln!("  starting a node");
-        let cassandra = tokio::task::spawn_blocking(|| Cassandra::start(1)).await??;
+        let shape = Shape { heap_mib: HEAP_MIB, ..Shape::of_nodes(1) };
+        let cassandra = tokio::task::spawn_blocking(|| Cassandra::start_as(shape)).await??;
         let node = cassandra.addresses()[0];
         let server = serve(launcher, node)?;
         let connection = server.connect().await?;

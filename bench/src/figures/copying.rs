@@ -20,7 +20,7 @@ use crate::{
 
 const SPLITS: u64 = 4;
 const SMALL: Kind = Kind { name: "small", series: 32, bytes: 400_000, json: false };
-const SETTINGS: [(&str, &str); 1] = [("ANABRANCH_SPLITS_WORKERS", "4")];
+const SETTINGS: [(&str, &str); 2] = [("ANABRANCH_SPLITS_WORKERS", "4"), ("ANABRANCH_SPLITS_BYTES_PER_SECOND", "56MiB")];
 const PATIENCE: Duration = Duration::from_secs(300);
 /// Pages don't follow each other at once: they are what is measured, not a load.
 const THINK: Duration = Duration::from_micros(500);

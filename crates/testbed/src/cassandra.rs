@@ -31,6 +31,8 @@ pub const JARS: Jars = Jars {
     sha256: "1a9f2968d1b7c3e85249cb365983ec626aff3d07186da41cd211174ffe3a6328",
 };
 
+/// Three nodes are to fit on a small machine.
+const HEAP_MIB: u32 = 512;
 /// A node answers within 10 s on an idle machine, within a minute on a busy one.
 const START_PATIENCE: Duration = Duration::from_secs(180);
 /// An OPTIONS request of protocol version 4, and how its answer begins: SUPPORTED.
@@ -46,12 +48,14 @@ pub struct Shape {
     pub logins: bool,
     /// Whether a node keeps what another one missed and hands it over later.
     pub hints: bool,
+    /// Memory that each node may use for its objects, in MiB.
+    pub heap_mib: u32,
 }
 
 impl Shape {
     /// So many nodes in one data centre, for everyone.
     pub fn of_nodes(nodes: u8) -> Self {
-        Shape { datacenters: vec![nodes], logins: false, hints: true }
+        Shape { datacenters: vec![nodes], logins: false, hints: true, heap_mib: HEAP_MIB }
     }
 
     fn nodes(&self) -> u8 {

@@ -11,9 +11,6 @@ use crate::{
     ports,
 };
 
-/// Small, so that three fit beside a build; Cassandra itself needs about as much again.
-const HEAP: &str = "-Xmx512m";
-
 const EXPORTS: &[&str] = &[
     "java.base/jdk.internal.misc",
     "java.base/jdk.internal.ref",
@@ -152,7 +149,7 @@ pub(super) fn java_options(
     let mut options = vec![
         format!("-javaagent:{}", agent.display()),
         "-Xms128m".to_owned(),
-        HEAP.to_owned(),
+        format!("-Xmx{}m", ring.shape.heap_mib),
         "-XX:+UseG1GC".to_owned(),
         "-Xss512k".to_owned(),
         "-XX:+ExitOnOutOfMemoryError".to_owned(),
@@ -206,7 +203,7 @@ mod tests {
 
     #[test]
     fn nodes_are_dealt_to_data_centres_in_their_order() {
-        let shape = Shape { datacenters: vec![1, 2], logins: false, hints: true };
+        let shape = Shape { datacenters: vec![1, 2], ..Shape::of_nodes(3) };
         let places: Vec<_> = (1..=3).map(|number| shape.datacenter(number).unwrap()).collect();
         assert_eq!(places, ["dc1", "dc2", "dc2"]);
         assert_eq!(Shape::of_nodes(3).datacenter(2), None);

@@ -124,7 +124,7 @@ impl Kind {
 
 /// The node, and connections of this test's own: they end with its runtime.
 pub(crate) async fn place() -> Place {
-    let shape = Shape { datacenters: vec![1], logins: true, hints: true };
+    let shape = Shape { logins: true, ..Shape::of_nodes(1) };
     let start =
         || NODE.get_or_init(|| Cassandra::start_as(shape).unwrap_or_else(|error| panic!("{error}"))).addresses();
     let address = Env::system().blocking(start).await.expect("the node starts")[0].to_string();

@@ -152,7 +152,7 @@ fn newest_first(mut rows: Vec<Row>) -> Vec<Row> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_split_is_never_short_in_another_data_centre() {
     let _turn = TURN.lock().await;
-    let shape = Shape { datacenters: vec![1, 1], logins: false, hints: false };
+    let shape = Shape { datacenters: vec![1, 1], hints: false, ..Shape::of_nodes(2) };
     let started = Env::system().blocking(move || Cassandra::start_as(shape)).await.expect("no panic");
     let mut ring = started.unwrap_or_else(|error| panic!("{error}"));
     keep_documents_in_the_first(&ring).await;
