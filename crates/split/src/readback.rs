@@ -7,7 +7,7 @@ use crate::{
     SplitError,
     record::{Piece, Stored, Strategy, Target, WidePartition},
     spread::piece_of,
-    work::{Work, timed},
+    work::{Breath, Work, timed},
 };
 
 /// What a piece holds.
@@ -27,6 +27,7 @@ pub(crate) async fn read_back(
 ) -> Result<Found, SplitError> {
     let mut found = Found { content: Checksum::default(), stored: Stored::default() };
     let mut last: Option<Row> = None;
+    let mut breath = Breath::default();
     let mut scan = Scan {
         table: target.generation.table(&partition.namespace, &partition.time_slice),
         partition: partition.piece(piece.ordinal),
@@ -41,6 +42,7 @@ pub(crate) async fn read_back(
         let mut bytes = 0;
         let after = page.rows.last().map(|row| After::Row(row.key()));
         for row in page.rows {
+            breath.after(row.bytes()).await;
             bytes += row.bytes() as u64;
             found.stored.rows += 1;
             found.stored.bytes += row.bytes() as u64;
@@ -51,6 +53,7 @@ pub(crate) async fn read_back(
             let block = Block::open(&row).map_err(|error| damaged(piece, &row.position, &error))?;
             let rows = block.rows(0..block.row_count(), Direction::Forward);
             for row in rows.map_err(|error| damaged(piece, &row.position, &error))? {
+                breath.after(row.bytes()).await;
                 add(&mut found.content, partition, target, piece, &mut last, row)?;
             }
         }

@@ -161,6 +161,27 @@ impl Work {
     }
 }
 
+/// Work between two breaths: a fraction of a millisecond.
+const BREATH_BYTES: usize = 32 << 10;
+
+/// Lets others have the thread now and then. To pack, unpack or add up all of a fetch takes many milliseconds, and somebody may wait
+/// for a page behind it.
+#[derive(Default)]
+pub(crate) struct Breath {
+    bytes: usize,
+}
+
+impl Breath {
+    /// So many bytes more were worked on.
+    pub(crate) async fn after(&mut self, bytes: usize) {
+        self.bytes += bytes;
+        if self.bytes >= BREATH_BYTES {
+            self.bytes = 0;
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
 /// Lets a read of the store take no longer than this.
 pub(crate) async fn timed<T>(
     env: &Env,

@@ -9,7 +9,7 @@ use crate::{
     record::{Draft, MAX_GENERATIONS, Plan, State, Strategy, Target, WideRow},
     records::Loaded,
     spread::Spreader,
-    work::{Ground, Work},
+    work::{Breath, Ground, Work},
 };
 
 pub(crate) async fn next(work: &Work, loaded: &Loaded, draft: &Draft, ground: &Ground) -> Result<Loaded, SplitError> {
@@ -23,9 +23,11 @@ pub(crate) async fn next(work: &Work, loaded: &Loaded, draft: &Draft, ground: &G
     let mut source = work.source(&loaded.row, target.span, after);
     let begun = work.env.monotonic();
     let mut planned = 0;
+    let mut breath = Breath::default();
     loop {
         while let Some(row) = source.take() {
             planned += row.bytes() as u64;
+            breath.after(row.bytes()).await;
             divider.push(&row);
             // Not in the middle of an event: the checkpoint goes on after its last event.
             let between = source.peek().is_some_and(|next| next.position != row.position);

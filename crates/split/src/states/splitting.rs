@@ -14,7 +14,7 @@ use crate::{
     record::{Checking, Copying, Piece, State, Stored, Strategy},
     records::Loaded,
     spread::piece_of,
-    work::Work,
+    work::{Breath, Work},
 };
 
 pub(crate) async fn next(work: &Work, loaded: &Loaded, copying: &Copying) -> Result<Loaded, SplitError> {
@@ -23,10 +23,13 @@ pub(crate) async fn next(work: &Work, loaded: &Loaded, copying: &Copying) -> Res
     let mut copier = Copier::new(work, loaded, copying);
     let mut since_checkpoint = 0;
     let begun = work.env.monotonic();
+    let mut breath = Breath::default();
     loop {
         while let Some(row) = source.take() {
-            since_checkpoint += row.bytes() as u64;
+            let bytes = row.bytes();
+            since_checkpoint += bytes as u64;
             copier.take(row).await?;
+            breath.after(bytes).await;
             let due = since_checkpoint >= work.options.checkpoint_bytes || work.is_lease_due(begun);
             if due && copier.is_between_events(&source) && copier.has_moved() {
                 return copier.checkpoint().await;

@@ -79,7 +79,7 @@ fn worker(store: &Arc<dyn Store>) -> Work {
     Work::new(store.clone(), Env::system(), options, "w".to_owned(), Arc::new(Pace::new(1 << 30)))
 }
 
-/// Tries until something is there; what stands in the way is printed.
+/// Tries until something is there.
 async fn eventually<T>(mut attempt: impl AsyncFnMut() -> Result<T, String>) -> T {
     let env = Env::system();
     let begun = env.monotonic();
@@ -87,7 +87,6 @@ async fn eventually<T>(mut attempt: impl AsyncFnMut() -> Result<T, String>) -> T
         match attempt().await {
             Ok(found) => return found,
             Err(why) => {
-                println!("not yet: {why}");
                 assert!(env.monotonic() - begun < PATIENCE, "never: {why}");
                 env.sleep(LOOK_EVERY).await;
             }
