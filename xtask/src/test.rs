@@ -27,6 +27,8 @@ Options:
   --install     install what a tier needs and isn't there; also allowed for root with CI=true
   --tier NAME   run this tier only; can be given more than once
 
+A test beside other programs (a browser, Cassandra, Kafka, Spark) that fails is run once more; one that passes
+then counts as passed, and is named as unsteady at the end.
 With CI=true what is skipped counts as failed. The last line is `N passed, N failed`.
 
 Tiers:";

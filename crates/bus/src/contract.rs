@@ -14,7 +14,7 @@ pub trait Bus: Send + Sync + 'static {
     /// Waits for the next detection. It comes again, to this or another receiver, unless it is [acknowledged](Bus::acknowledge).
     async fn receive(&self) -> Result<Delivery, BusError>;
 
-    /// The work that a delivery asked for is recorded: it needn't come again.
+    /// The work that a delivery asked for is recorded: it needn't come again. When this fails, it may be called again.
     async fn acknowledge(&self, delivery: &Delivery) -> Result<(), BusError>;
 
     /// Whether it brings detections to other processes too. One that doesn't is heard by its own process or by nobody.

@@ -128,18 +128,20 @@ impl KafkaBus {
         Ok(())
     }
 
-    async fn commit(&self, place: Place) -> Result<(), BusError> {
+    async fn commit(&self, tag: u64, place: Place) -> Result<(), BusError> {
         let consumer = self.consumer().await?.clone();
         let mut list = TopicPartitionList::new();
         let offset = Offset::Offset(place.offset);
         list.add_partition_offset(&self.options.topic, place.partition, offset).map_err(|error| away(&error))?;
         // Waited for: an asynchronous commit that fails says nothing.
         let committed = self.env.blocking(move || consumer.commit(&list, CommitMode::Sync)).await;
-        let committed = committed.ok_or_else(|| panicked("committing"))?;
-        committed.map_err(|error| {
-            self.receiving.outstanding().not_committed(place);
-            away(&error)
-        })
+        let committed =
+            committed.ok_or_else(|| panicked("committing")).and_then(|done| done.map_err(|error| away(&error)));
+        match &committed {
+            Ok(()) => self.receiving.outstanding().committed(tag),
+            Err(_) => self.receiving.outstanding().not_committed(place),
+        }
+        committed
     }
 }
 
@@ -204,7 +206,7 @@ impl KafkaBus {
     async fn acknowledge_tag(&self, tag: u64) -> Result<(), BusError> {
         let done = self.receiving.outstanding().acknowledged(tag);
         match done {
-            Some(place) => self.commit(place).await,
+            Some(place) => self.commit(tag, place).await,
             None => Ok(()),
         }
     }

@@ -10,6 +10,8 @@ pub(crate) struct Count {
     results: u64,
     /// The names of the failed tests.
     pub(crate) failures: Vec<String>,
+    /// The names of those that failed, were run again, and passed.
+    pub(crate) unsteady: Vec<String>,
 }
 
 impl Count {
@@ -39,6 +41,20 @@ impl Count {
             self.failed = 1;
         }
     }
+
+    /// Whether some tests failed, each known by its name, and no more than these.
+    pub(crate) fn failed_by_name(&self, at_most: usize) -> bool {
+        !self.failures.is_empty() && self.failures.len() <= at_most && self.failures.len() as u64 == self.failed
+    }
+
+    /// Takes in how another run of the failed tests went. One that isn't seen to pass has failed.
+    pub(crate) fn run_again(&mut self, again: &Count) {
+        let passed = again.passed.min(self.failed);
+        self.passed += passed;
+        self.failed -= passed;
+        let (failures, unsteady) = self.failures.drain(..).partition(|test| again.failures.contains(test));
+        (self.failures, self.unsteady) = (failures, unsteady);
+    }
 }
 
 fn number_before(text: &str, word: &str) -> u64 {
@@ -66,8 +82,14 @@ mod tests {
             "test page::tests::is_short ... FAILED",
             "test result: FAILED. 3 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.20s",
         ]);
-        let expected =
-            Count { passed: 15, failed: 1, ignored: 1, results: 2, failures: vec!["page::tests::is_short".to_owned()] };
+        let expected = Count {
+            passed: 15,
+            failed: 1,
+            ignored: 1,
+            results: 2,
+            failures: vec!["page::tests::is_short".to_owned()],
+            ..Count::default()
+        };
         assert_eq!(count, expected);
     }
 
@@ -90,5 +112,28 @@ mod tests {
         let mut count = count(&["test result: FAILED. 2 passed; 3 failed; 0 ignored"]);
         count.finish(false);
         assert_eq!(count.failed, 3);
+    }
+
+    #[test]
+    fn a_test_that_passes_when_it_is_run_again_is_told_apart() {
+        let first = ["test a ... FAILED", "test b ... FAILED", "test result: FAILED. 5 passed; 2 failed; 0 ignored"];
+        let again = ["test a ... ok", "test b ... FAILED", "test result: FAILED. 1 passed; 1 failed; 0 ignored"];
+        let mut first = count(&first);
+        assert!(first.failed_by_name(2) && !first.failed_by_name(1));
+        first.run_again(&count(&again));
+        assert_eq!((first.passed, first.failed), (6, 1));
+        assert_eq!((first.failures, first.unsteady), (vec!["b".to_owned()], vec!["a".to_owned()]));
+    }
+
+    #[test]
+    fn a_binary_that_died_or_a_run_that_tested_nothing_does_not_make_up_for_a_failure() {
+        let mut died = count(&["test result: ok. 2 passed; 0 failed; 0 ignored"]);
+        died.finish(false);
+        assert!(!died.failed_by_name(3), "there is no test to run again");
+        let mut failed = count(&["test a ... FAILED", "test result: FAILED. 5 passed; 1 failed; 0 ignored"]);
+        let mut nothing = count(&["test result: ok. 0 passed; 0 failed; 0 ignored"]);
+        nothing.finish(true);
+        failed.run_again(&nothing);
+        assert_eq!(failed.failed, 1);
     }
 }

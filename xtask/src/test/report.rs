@@ -76,6 +76,12 @@ impl fmt::Display for Report {
                 writeln!(f, "  {test}")?;
             }
         }
+        for tier in self.tiers.iter().filter(|tier| !tier.count.unsteady.is_empty()) {
+            writeln!(f, "\nUNSTEADY: {}: failed, and passed when run again; what was wrong stands above", tier.name)?;
+            for test in &tier.count.unsteady {
+                writeln!(f, "  {test}")?;
+            }
+        }
         let counted = if self.ci { " (a failure: CI=true)" } else { "" };
         for skip in self.tiers.iter().flat_map(|tier| &tier.skips) {
             writeln!(f, "\nSKIPPED{counted}: {}, because {}", skip.what, skip.why)?;
@@ -137,5 +143,16 @@ mod tests {
         assert!(text.contains("tests          1.5       7       1        1"), "{text}");
         assert!(text.contains("FAILED: tests\n  page::tests::is_short"), "{text}");
         assert!(text.contains("to run it: rustup component add rustfmt"), "{text}");
+    }
+
+    #[test]
+    fn a_test_that_passed_only_when_run_again_is_named() {
+        let mut count = Count::default();
+        count.passed = 3;
+        count.unsteady.push("on_kafka::is_late".to_owned());
+        let tier = TierReport { name: "kafka", elapsed: Duration::ZERO, count, skips: vec![] };
+        let text = Report { tiers: vec![tier], ci: true }.to_string();
+        assert!(text.contains("UNSTEADY: kafka") && text.contains("\n  on_kafka::is_late\n"), "{text}");
+        assert_eq!(text.lines().last(), Some("3 passed, 0 failed"));
     }
 }

@@ -28,6 +28,9 @@ pub(crate) enum Work {
     Check(&'static [&'static str]),
     /// A cargo command that reports tests; each of them counts.
     Tests(&'static [&'static str]),
+    /// Every crate's tests of this name, beside programs that aren't ours, on a machine that may be busy: what fails is run once
+    /// more, and told when it passes then.
+    OnServers(&'static str),
     /// A function that passes or fails as one check.
     Function(fn(&Workspace) -> Result<bool>),
 }
@@ -35,22 +38,8 @@ pub(crate) enum Work {
 /// Everything is built once, with all there is.
 pub(crate) const KAFKA_TOO: &str = "anabranch/kafka";
 
-/// Every crate's tests of this name, built as all tests are built; what they print is the story of the run.
-macro_rules! on_real_servers {
-    ($name:literal) => {
-        Work::Tests(&[
-            "test",
-            "--workspace",
-            "--features",
-            KAFKA_TOO,
-            "--test",
-            $name,
-            "--no-fail-fast",
-            "--",
-            "--show-output",
-        ])
-    };
-}
+/// More failed tests than these are no accident, and not run again.
+const ACCIDENTS: usize = 3;
 
 /// Every tier, the quickest to tell something wrong first.
 pub(crate) const TIERS: &[Tier] = &[
@@ -134,35 +123,35 @@ pub(crate) const TIERS: &[Tier] = &[
         name: "browser",
         about: "the dashboard in a real Chromium",
         needs: &[CHROMIUM],
-        work: on_real_servers!("in_chromium"),
+        work: Work::OnServers("in_chromium"),
         stops_the_rest: false,
     },
     Tier {
         name: "cassandra",
         about: "what must hold on a real Cassandra",
         needs: &[JAVA, MAVEN, CASSANDRA],
-        work: on_real_servers!("on_cassandra"),
+        work: Work::OnServers("on_cassandra"),
         stops_the_rest: false,
     },
     Tier {
         name: "kafka",
         about: "what must hold on a real Kafka broker",
         needs: &[JAVA, MAVEN, CASSANDRA, KAFKA],
-        work: on_real_servers!("on_kafka"),
+        work: Work::OnServers("on_kafka"),
         stops_the_rest: false,
     },
     Tier {
         name: "spark",
         about: "what is wrong with a split is found by the Spark job and by the program",
         needs: &[JAVA, MAVEN, PYTHON, CASSANDRA, SPARK],
-        work: on_real_servers!("on_spark"),
+        work: Work::OnServers("on_spark"),
         stops_the_rest: false,
     },
     Tier {
         name: "ring",
         about: "servers and workers on three nodes and a broker, while one after another goes away",
         needs: &[JAVA, MAVEN, CASSANDRA, KAFKA],
-        work: on_real_servers!("on_ring"),
+        work: Work::OnServers("on_ring"),
         stops_the_rest: false,
     },
 ];
@@ -216,16 +205,30 @@ impl Work {
                 let success = process::run(&mut process::cargo(&workspace.root, args))?;
                 Ok(Count::check(success))
             }
-            Self::Tests(args) => {
-                let mut count = Count::default();
-                let mut command = process::cargo(&workspace.root, args);
-                let success = process::run_watched(&mut command, |line| count.add_line(line))?;
-                count.finish(success);
-                Ok(count)
+            Self::Tests(args) => count(workspace, args),
+            Self::OnServers(name) => {
+                // Built as all tests are built; what they print is the story of the run.
+                let tests = ["test", "--workspace", "--features", KAFKA_TOO, "--test", name, "--no-fail-fast"];
+                let args = [&tests[..], &["--", "--show-output"]].concat();
+                let mut first = count(workspace, &args)?;
+                if first.failed_by_name(ACCIDENTS) {
+                    let failed: Vec<&str> = first.failures.iter().map(String::as_str).collect();
+                    let again = count(workspace, &[&args[..], &["--exact"], &failed].concat())?;
+                    first.run_again(&again);
+                }
+                Ok(first)
             }
             Self::Function(function) => Ok(Count::check(function(workspace)?)),
         }
     }
+}
+
+fn count(workspace: &Workspace, args: &[&str]) -> Result<Count> {
+    let mut count = Count::default();
+    let mut command = process::cargo(&workspace.root, args);
+    let success = process::run_watched(&mut command, |line| count.add_line(line))?;
+    count.finish(success);
+    Ok(count)
 }
 
 fn ignored_tests(tier: &str, count: &Count) -> Option<Skip> {

@@ -38,20 +38,27 @@ impl Outstanding {
         self.next_tag
     }
 
-    /// A message is done. The place below which everything of its partition is done, when that has moved.
+    /// A message is done. The place below which everything of its partition is done, when that has moved: it is to be
+    /// committed, and how that went is to be told.
     pub(super) fn acknowledged(&mut self, tag: u64) -> Option<Place> {
-        let place = self.tags.remove(&tag)?;
+        let place = *self.tags.get(&tag)?;
         let progress = self.partitions.get_mut(&place.partition)?;
         progress.open.remove(&place.offset);
         let done = progress.open.first().copied().unwrap_or(progress.end);
         if done <= progress.committed {
+            self.committed(tag);
             return None;
         }
         progress.committed = done;
         Some(Place { partition: place.partition, offset: done })
     }
 
-    /// A commit failed: the next acknowledgement tries again.
+    /// All that this message's acknowledgement asked for is committed.
+    pub(super) fn committed(&mut self, tag: u64) {
+        self.tags.remove(&tag);
+    }
+
+    /// A commit failed: the same acknowledgement once more, or the next one, tries again.
     pub(super) fn not_committed(&mut self, place: Place) {
         if let Some(progress) = self.partitions.get_mut(&place.partition) {
             progress.committed = progress.committed.min(place.offset - 1);
@@ -82,6 +89,7 @@ mod tests {
         assert_eq!(outstanding.acknowledged(tags[2]), Some(place(0, 10)), "10 is open: the commit stays below it");
         assert_eq!(outstanding.acknowledged(tags[1]), None);
         assert_eq!(outstanding.acknowledged(tags[0]), Some(place(0, 13)));
+        outstanding.committed(tags[0]);
         assert_eq!(outstanding.acknowledged(tags[0]), None, "once is enough");
         assert_eq!(outstanding.acknowledged(tags[3]), Some(place(0, 14)));
     }
@@ -105,11 +113,14 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_that_failed_is_tried_with_the_next_acknowledgement() {
+    fn a_commit_that_failed_is_tried_with_the_same_or_the_next_acknowledgement() {
         let mut outstanding = Outstanding::default();
         let tags: Vec<u64> = (0..2).map(|offset| outstanding.received(place(0, offset))).collect();
-        let failed = outstanding.acknowledged(tags[0]).unwrap();
-        outstanding.not_committed(failed);
+        for _ in 0..2 {
+            let failed = outstanding.acknowledged(tags[0]).unwrap();
+            assert_eq!(failed, place(0, 1));
+            outstanding.not_committed(failed);
+        }
         assert_eq!(outstanding.acknowledged(tags[1]), Some(place(0, 2)));
     }
 }

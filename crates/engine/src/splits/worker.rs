@@ -1,7 +1,7 @@
 //! Takes detections from the bus and brings records forward, a few at a time. Everything it does can be done again: a worker that
 //! dies leaves a lease that runs out, and a record to go on from (S5).
 
-use std::sync::Arc;
+use std::{fmt::Display, sync::Arc};
 
 use anabranch_bus::Detection;
 use anabranch_model::{Order, Timestamp};
@@ -46,18 +46,25 @@ impl Engine {
             self.tasks.begins("bus");
             // It is acknowledged only once it is taken down: until then, whoever gets its place gets it again.
             while let Err(error) = self.take_down(&delivery.detection).await {
-                self.task_failed("bus", &error);
-                self.pause("bus", INTERVAL, self.options.refresh_interval).await;
-                if self.is_stopping() {
+                if !self.tries_again(&error).await {
                     return;
                 }
             }
-            if let Err(error) = self.splits.bus.acknowledge(&delivery).await {
-                self.task_failed("bus", &error);
+            while let Err(error) = self.splits.bus.acknowledge(&delivery).await {
+                if !self.tries_again(&error).await {
+                    return;
+                }
             }
             let did = format!("took down that {} looks wide", delivery.detection.time_series_id);
             self.tasks.ended("bus", &did, self.env.now());
         }
+    }
+
+    /// Waits after a failure. `false`: the engine stopped meanwhile.
+    async fn tries_again(&self, error: &(dyn Display + Sync)) -> bool {
+        self.task_failed("bus", error);
+        self.pause("bus", INTERVAL, self.options.refresh_interval).await;
+        !self.is_stopping()
     }
 
     async fn take_down(&self, detection: &Detection) -> Result<(), EngineError> {
