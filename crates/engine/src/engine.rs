@@ -197,28 +197,28 @@ impl Engine {
         let engine = self.clone();
         self.env.spawn(async move { engine.run_lifecycle().await });
         let engine = self.clone();
-        self.env.spawn(async move { engine.run_sweep().await });
+        self.env.spawn_in_background(async move { engine.run_sweep().await });
         let engine = self.clone();
-        self.env.spawn(async move { engine.run_doubts().await });
+        self.env.spawn_in_background(async move { engine.run_doubts().await });
         if self.options.splits.concurrent > 0 || !self.splits.bus.reaches_others() {
             let engine = self.clone();
             self.env.spawn(async move { engine.run_bus().await });
         }
         for at in 0..self.options.splits.concurrent {
             let engine = self.clone();
-            self.env.spawn(async move { engine.run_worker(at).await });
+            self.env.spawn_in_background(async move { engine.run_worker(at).await });
         }
         if !self.options.orphans_after.is_zero() {
             let engine = self.clone();
-            self.env.spawn(async move { engine.run_orphans().await });
+            self.env.spawn_in_background(async move { engine.run_orphans().await });
         }
         if !self.options.tuning.measure_interval.is_zero() {
             let engine = self.clone();
-            self.env.spawn(async move { engine.run_measure().await });
+            self.env.spawn_in_background(async move { engine.run_measure().await });
         }
         if !self.options.tuning.tune_interval.is_zero() {
             let engine = self.clone();
-            self.env.spawn(async move { engine.run_tuner().await });
+            self.env.spawn_in_background(async move { engine.run_tuner().await });
         }
         if !self.registry.refresh_interval().is_zero() {
             let engine = self.clone();

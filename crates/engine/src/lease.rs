@@ -65,8 +65,7 @@ impl Lease {
         let found = self.store.load(&self.key).await?;
         let held = found.as_ref().and_then(|document| serde_json::from_slice::<Held>(&document.value).ok());
         // One that ends much later than it should was given by a clock that was wrong.
-        let credible = now.saturating_add(self.length * 2);
-        let other = held.filter(|held| held.holder != self.holder && now < held.until && held.until <= credible);
+        let other = held.filter(|held| held.holder != self.holder && held.until.is_ahead_of(now, self.length));
         let is_held = other.is_some();
         *self.other.lock().unwrap_or_else(PoisonError::into_inner) = other;
         if is_held {

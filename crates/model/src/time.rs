@@ -58,6 +58,12 @@ impl Timestamp {
         self.0.div_euclid(NANOS_PER_SECOND)
     }
 
+    /// Whether it is still to come, and no further ahead than a right clock can have put the end of something that lasts at most
+    /// this long. What a wrong clock stored isn't waited for.
+    pub fn is_ahead_of(self, now: Timestamp, longest: Duration) -> bool {
+        now < self && self <= now.saturating_add(longest * 2)
+    }
+
     /// Later by `by`; stops at the end of the number range.
     pub fn saturating_add(self, by: Duration) -> Self {
         Timestamp(self.0.saturating_add(clamp(by)))

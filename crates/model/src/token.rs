@@ -6,7 +6,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use thiserror::Error;
 
-use crate::{EventId, EventItemKey, Position, Timestamp};
+use crate::{EventId, EventItemKey, Position, Record, Timestamp};
 
 const VERSION: u8 = 1;
 const TAG_BYTES: usize = 16;
@@ -52,6 +52,16 @@ pub enum Progress {
     Event(Position),
     /// Up to and including this item of this event: the rest of its record comes first.
     Item(Position, EventItemKey),
+}
+
+impl Progress {
+    /// Up to and including this record.
+    pub fn after(record: &Record) -> Progress {
+        match record.items.last() {
+            Some(item) if record.continued => Progress::Item(record.position.clone(), item.key.clone()),
+            _ => Progress::Event(record.position.clone()),
+        }
+    }
 }
 
 /// Why a token can't be used.

@@ -17,7 +17,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tokio::task::{AbortHandle, JoinHandle};
 
-use crate::pause::Pause;
+use crate::{background, pause::Pause};
 
 /// Clock, randomness and task driver of one server. Clones share all three.
 #[derive(Clone)]
@@ -155,6 +155,23 @@ impl Env {
             Clock::System => tokio::spawn(future),
             Clock::Simulated { .. } => tokio::spawn(self.pause.over(future)),
         };
+        self.started(handle)
+    }
+
+    /// Starts a task whose threads, and those of all that it starts, give way to others: for what nobody waits for, and for what
+    /// takes so long that it may not hold up the rest.
+    pub fn spawn_in_background<F>(&self, future: F) -> Task<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        match (&self.clock, background::threads()) {
+            (Clock::System, Some(threads)) => self.started(threads.spawn(future)),
+            _ => self.spawn(future),
+        }
+    }
+
+    fn started<T>(&self, handle: JoinHandle<T>) -> Task<T> {
         let mut tasks = locked(&self.tasks);
         if tasks.ended {
             handle.abort();

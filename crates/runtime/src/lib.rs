@@ -5,9 +5,11 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`env`](mod@env) | [`Env`]: the clock, the generator and the task driver of one server |
+//! | `background` | threads that give way to others |
 //! | `pause` | stops the tasks of one simulated server for a while |
 //! | [`simulated`] | runs a future on virtual time, the same way for the same seed |
 
+mod background;
 pub mod env;
 mod pause;
 pub mod simulated;

@@ -137,7 +137,7 @@ impl Operations {
                 let _ = sender.send(Err(failure)).await;
             }
         };
-        self.env.spawn(work.instrument(span));
+        self.env.spawn_in_background(work.instrument(span));
         pages
     }
 

@@ -159,13 +159,8 @@ pub struct Lease {
 impl Lease {
     /// Whether others keep away at `now`, where leases are so long. One that ends much later was given by a clock that was wrong.
     pub fn holds(&self, now: Timestamp, length: Duration) -> bool {
-        is_ahead(self.until, now, length)
+        self.until.is_ahead_of(now, length)
     }
-}
-
-/// Whether a stored time is still to come, and no further ahead than a clock that is right can have put it.
-fn is_ahead(time: Timestamp, now: Timestamp, longest: Duration) -> bool {
-    now < time && time <= now.saturating_add(longest * 2)
 }
 
 /// The state of the next segment.
@@ -310,7 +305,7 @@ pub struct Failure {
 impl Failure {
     /// Whether it isn't tried again yet at `now`, where waits are so long at most.
     pub fn waits(&self, now: Timestamp, longest_retry: Duration) -> bool {
-        is_ahead(self.retry_after, now, longest_retry)
+        self.retry_after.is_ahead_of(now, longest_retry)
     }
 }
 

@@ -1,7 +1,5 @@
 //! `anabranch read`: follows the pages of one history.
 
-use std::pin::pin;
-
 use anabranch_api::v1::{
     EventFilter, EventRecord, Order, ReadEventRecordsRequest, ReadEventRecordsResponse, TimeInterval, partial::Reason,
 };
@@ -30,7 +28,9 @@ pub(crate) async fn run(session: &Session, args: &ReadArgs) -> Outcome {
         Format::Json | Format::Jsonl => args.limit,
     };
     let client = session.connect().await?;
-    let mut pages = pin!(client.pages(request(session, args, limit)));
+    let request = request(session, args, limit);
+    // All of it comes as one stream, which the server reads ahead; of a few pages nothing should be read that isn't shown.
+    let mut pages = if limit.is_none() { client.stream(request) } else { client.pages(request) };
     let mut printer = Printer::new(session, args.full);
     let mut notes = Notes::default();
     while let Some(page) = pages.next().await {

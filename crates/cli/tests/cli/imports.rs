@@ -188,7 +188,10 @@ fn an_import_that_was_cut_short_goes_on() {
 fn an_interrupted_import_closes_its_window() {
     let place = Place::new();
     let server = place.serve().with_namespace("plays");
-    let file = place.file("history.csv", "time,series,n\n2020-01-01,s,1\n");
+    // More than is stored before the signal comes.
+    let row = |at: i64| format!("{},s,{at}\n", anabranch_model::Timestamp::from_seconds(1_577_836_800 + at));
+    let rows: String = (0..200_000).map(row).collect();
+    let file = place.file("history.csv", format!("time,series,n\n{rows}"));
     let mut child = server
         .command(&["import", "plays", "--file", &file])
         .stderr(Stdio::piped())

@@ -4,7 +4,7 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use anabranch_model::{
-    EventBucket, Interval, Order, PageToken, PartitionKey, Progress, Slice, SliceState, TimeBucket, Timestamp,
+    EventBucket, Interval, Order, PageToken, PartitionKey, Progress, Slice, SliceState, TimeBucket, Timestamp, TokenKey,
 };
 use anabranch_runtime::Task;
 use anabranch_split::{Served, WidePartition};
@@ -20,6 +20,9 @@ use crate::{
 const READ_AHEAD: usize = 4;
 /// A piece bigger than this is read page by page.
 const MAX_AHEAD_BYTES: u64 = 16 << 20;
+/// What is read of a piece at once, to be cut into pages: a store far away answers a few times for a piece, not for every page.
+const CHUNK_RECORDS: usize = 16 << 10;
+const CHUNK_BYTES: usize = 1 << 20;
 /// A slice with more time buckets than this isn't searched for splits.
 const MAX_BUCKETS: u32 = 100_000;
 
@@ -181,24 +184,8 @@ impl BulkRead {
         {
             let Some(stretch) = self.stretches.pop_front() else { return };
             let (engine, plan, last) = (self.engine.clone(), self.plan.clone(), self.is_last(stretch));
-            let task = self.engine.env.spawn(async move {
-                let (mut pages, mut next) = (Vec::new(), None);
-                loop {
-                    match read_stretch(&engine, &plan, stretch, next, last).await {
-                        Ok((page, token)) => {
-                            pages.push(Ok(page));
-                            next = token;
-                        }
-                        Err(error) => {
-                            pages.push(Err(error));
-                            return pages;
-                        }
-                    }
-                    if next.is_none() {
-                        return pages;
-                    }
-                }
-            });
+            let task =
+                self.engine.env.spawn_in_background(async move { read_ahead(&engine, &plan, stretch, last).await });
             self.ahead.push_back(task);
         }
     }
@@ -208,6 +195,76 @@ impl BulkRead {
             Order::LatestFirst => stretch.interval.start <= self.plan.interval.start,
             Order::OldestFirst => stretch.interval.end >= self.plan.interval.end,
         }
+    }
+}
+
+/// All pages of a stretch, read in chunks; an error comes last.
+async fn read_ahead(engine: &Engine, plan: &Plan, stretch: Stretch, last: bool) -> Pages {
+    let (page_size, page_bytes) = (plan.page_size.max(CHUNK_RECORDS), plan.page_bytes.max(CHUNK_BYTES));
+    let chunks = Plan { page_size, page_bytes, ..plan.clone() };
+    let mut cutter =
+        Cutter { plan, key: &engine.token_key, page: Page::default(), bytes: 0, served: 0, pages: Vec::new() };
+    let mut next = None;
+    loop {
+        match read_stretch(engine, &chunks, stretch, next, last).await {
+            Ok((chunk, token)) => {
+                next = token;
+                cutter.take(chunk, next.is_none());
+            }
+            Err(error) => return cutter.fail(error),
+        }
+        if next.is_none() {
+            return cutter.pages;
+        }
+    }
+}
+
+/// Cuts what was read at once into pages of the size asked for, each with the token for what comes after its last record.
+struct Cutter<'a> {
+    plan: &'a Plan,
+    key: &'a TokenKey,
+    /// Not full yet.
+    page: Page,
+    bytes: usize,
+    /// Whole records, of all pages.
+    served: u64,
+    pages: Pages,
+}
+
+impl Cutter<'_> {
+    /// Takes a chunk in. What it says of its end is told with its last record, so a page ends there.
+    fn take(&mut self, mut chunk: Page, last: bool) {
+        for record in std::mem::take(&mut chunk.records) {
+            let bytes = record.bytes();
+            if self.page.records.len() >= self.plan.page_size || self.bytes + bytes > self.plan.page_bytes {
+                self.end_page();
+            }
+            self.bytes += bytes;
+            self.served += u64::from(!record.continued);
+            self.page.records.push(record);
+        }
+        self.page.partitions_read += chunk.partitions_read;
+        self.page.bytes_read += chunk.bytes_read;
+        if last || chunk.partial.is_some() {
+            let Page { records, partitions_read, bytes_read, .. } = std::mem::take(&mut self.page);
+            self.bytes = 0;
+            self.pages.push(Ok(Page { records, partitions_read, bytes_read, ..chunk }));
+        }
+    }
+
+    /// Ends a page after its last record, if it has any.
+    fn end_page(&mut self) {
+        let Some(record) = self.page.records.last() else { return };
+        let token = self.plan.token(Progress::after(record), self.served, 0);
+        self.page.next_page_token = Some(token.seal(self.key));
+        self.bytes = 0;
+        self.pages.push(Ok(std::mem::take(&mut self.page)));
+    }
+
+    fn fail(mut self, error: EngineError) -> Pages {
+        self.end_page();
+        self.pages.push(Err(error));
+        self.pages
     }
 }
 

@@ -475,13 +475,7 @@ impl<'a> Filling<'a> {
         match &self.reached {
             Reached::Nothing => None,
             Reached::Further(progress) => Some(progress.clone()),
-            Reached::Served => {
-                let last = self.page.records.last()?;
-                Some(match last.items.last() {
-                    Some(item) if last.continued => Progress::Item(last.position.clone(), item.key.clone()),
-                    _ => Progress::Event(last.position.clone()),
-                })
-            }
+            Reached::Served => self.page.records.last().map(Progress::after),
         }
     }
 
