@@ -186,6 +186,12 @@ rpcs! {
     series:
         /// Reads one page of a history; [`Client::pages`] follows the tokens.
         read = read_event_records(ReadEventRecordsRequest) -> ReadEventRecordsResponse, Read;
+    series:
+        /// Looks through the histories of named series, one page of what is found.
+        search = search_event_records(SearchEventRecordsRequest) -> SearchEventRecordsResponse, Read;
+    series:
+        /// Counts what the histories of named series hold, as far as the time allows; answers of several pages add up.
+        aggregate = aggregate_event_records(AggregateEventRecordsRequest) -> AggregateEventRecordsResponse, Read;
     namespaces:
         /// Makes a namespace.
         create_namespace = create_namespace(CreateNamespaceRequest) -> Namespace, Never;

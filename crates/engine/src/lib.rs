@@ -49,6 +49,7 @@ pub use error::{EngineError, ErrorKind, Violation, WriteOutcome};
 pub use namespace::{Backfill, BackfillState, ModeChange, NamespaceRecord, SliceFate, SplitUse};
 pub use read::{
     Filter, Page, Partial, PartialReason, Query, ReadRequest,
+    aggregate::{Aggregate, AggregateRequest, Counts, GroupBy, GroupKey},
     bulk::BulkRead,
     search::{SearchPage, SearchRequest},
 };

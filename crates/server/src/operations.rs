@@ -30,7 +30,7 @@ use crate::{
         events::write_request,
         namespaces::{backfill_message, backfill_request, namespace_message, slice_fate_message},
         reads::{FoundPage, read_request},
-        searches::{search_request, search_response},
+        searches::{aggregate_request, aggregate_response, search_request, search_response},
         timestamp,
     },
     failure::Failure,
@@ -110,6 +110,18 @@ impl Operations {
         let work = async { Ok(self.engine.search(&search_request(message, timeout)?).await?) };
         let page = self.observe.in_namespace("SearchEventRecords", &namespace, work).await?;
         Ok(search_response(page, namespace, self.env.monotonic().saturating_sub(begun)))
+    }
+
+    pub(crate) async fn aggregate(
+        &self,
+        message: v1::AggregateEventRecordsRequest,
+        timeout: Option<Duration>,
+    ) -> Answer<v1::AggregateEventRecordsResponse> {
+        let begun = self.env.monotonic();
+        let namespace = message.namespace.clone();
+        let work = async { Ok(Box::pin(self.engine.aggregate(&aggregate_request(message, timeout)?)).await?) };
+        let counted = self.observe.in_namespace("AggregateEventRecords", &namespace, work).await?;
+        Ok(aggregate_response(counted, namespace, self.env.monotonic().saturating_sub(begun)))
     }
 
     /// Reads a history page after page, a little ahead of whoever takes them. Ends when nobody does any more.

@@ -45,6 +45,7 @@ pub(super) const ROUTES: &[Route] = &[
     rpc(Post, "/v1/namespaces/{namespace}/events:write", "TimeSeriesService/WriteEventRecords", NAMESPACE),
     rpc(Post, "/v1/namespaces/{namespace}/events:read", "TimeSeriesService/ReadEventRecords", NAMESPACE),
     rpc(Post, "/v1/namespaces/{namespace}/events:search", "TimeSeriesService/SearchEventRecords", NAMESPACE),
+    rpc(Post, "/v1/namespaces/{namespace}/events:aggregate", "TimeSeriesService/AggregateEventRecords", NAMESPACE),
     rpc(Post, "/v1/namespaces/{namespace}/events:stream", "TimeSeriesService/StreamEventRecords", NAMESPACE),
     rpc(Get, "/v1/namespaces", "NamespaceService/ListNamespaces", &[]),
     rpc(Post, "/v1/namespaces", "NamespaceService/CreateNamespace", &[]),

@@ -127,6 +127,7 @@ fn the_routes_are_these() {
     /v1/namespaces/{namespace}/backfills/{id}:close post: Ends a window before it expires
     /v1/namespaces/{namespace}/blockList:add post: Puts series on the block list, and leaves alone what others put there
     /v1/namespaces/{namespace}/blockList:remove post: Takes series off the block list
+    /v1/namespaces/{namespace}/events:aggregate post: Counts what the histories of named series hold, by group
     /v1/namespaces/{namespace}/events:read post: Reads one page of one history
     /v1/namespaces/{namespace}/events:search post: Looks through the histories of named series, one after the other, for records that fulfil a query
     /v1/namespaces/{namespace}/events:stream post: Reads a history page after page, as one stream

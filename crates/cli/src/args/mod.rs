@@ -4,6 +4,7 @@ mod advise;
 mod backfill;
 mod block;
 mod bus;
+mod count;
 mod demo;
 mod import;
 mod load;
@@ -28,6 +29,7 @@ pub(crate) use advise::AdviseArgs;
 pub(crate) use backfill::{BackfillCommand, OpenArgs};
 pub(crate) use block::{AddArgs, BlockCommand};
 pub(crate) use bus::{BusCommand, BusTailArgs};
+pub(crate) use count::CountArgs;
 pub(crate) use demo::DemoArgs;
 pub(crate) use import::{FileFormat, ImportArgs};
 pub(crate) use load::LoadArgs;
@@ -149,6 +151,8 @@ pub(crate) enum Command {
     Write(Box<WriteArgs>),
     /// Read a history, latest first
     Read(Box<ReadArgs>),
+    /// Count what histories hold, by time, series or the value of an item
+    Count(Box<CountArgs>),
     /// Import a history from CSV or JSON lines, however old
     Import(Box<ImportArgs>),
     /// Open, close and list windows for old events

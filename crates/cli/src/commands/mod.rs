@@ -6,6 +6,7 @@ mod block;
 mod bus;
 mod completions;
 mod config;
+mod count;
 mod demo;
 mod doctor;
 mod heatmap;
@@ -45,6 +46,7 @@ pub(crate) async fn run(session: &Session, command: Command) -> Outcome {
         Command::Advise(args) => Box::pin(advise::run(session, &args)).await,
         Command::Write(args) => Box::pin(write::run(session, &args)).await,
         Command::Read(args) => Box::pin(read::run(session, &args)).await,
+        Command::Count(args) => Box::pin(count::run(session, &args)).await,
         Command::Import(args) => Box::pin(import::run(session, &args)).await,
         Command::Backfill(command) => Box::pin(backfill::run(session, command)).await,
         Command::Block(command) => Box::pin(block::run(session, command)).await,

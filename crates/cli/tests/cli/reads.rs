@@ -125,3 +125,29 @@ fn what_is_not_there_or_cannot_be_is_said() {
     let backwards = server.run(&["read", "plays", "s", "--from", "now", "--to", "-1h"]);
     assert!(backwards.fails(4).contains("interval"));
 }
+
+#[test]
+fn what_a_history_holds_is_counted_by_the_server() {
+    let place = Place::new();
+    let server = filled(&place, 2500, 1);
+    let table = server.run(&["count", "plays", "s", "--by", "parity"]).ok();
+    let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(lines[0], ["value", "records", "items", "bytes", "earliest", "latest"]);
+    assert_eq!(
+        (&lines[1][..3], &lines[2][..3]),
+        (&["even", "1,250", "3,750"][..], &["odd", "1,250", "3,750"][..]),
+        "{table}"
+    );
+    let one =
+        server.run(&["count", "plays", "s", "nobody", "--filter", "n=7", "--by-series", "--output", "jsonl"]).ok();
+    let group: serde_json::Value = serde_json::from_str(&one).unwrap();
+    assert_eq!((group["timeSeriesId"].as_str(), group["records"].as_str()), (Some("s"), Some("1")), "{one}");
+    let steps = server.run(&["count", "plays", "s", "--every", "10m", "--output", "jsonl"]).ok();
+    let records = steps.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["records"].clone());
+    let records: Vec<u64> = records.map(|records| records.as_str().unwrap().parse().unwrap()).collect();
+    assert_eq!(records.iter().sum::<u64>(), 2500);
+    assert!(records.len() >= 5 && records.iter().all(|records| *records <= 600), "{records:?}");
+    assert_eq!(server.run(&["count", "plays", "nobody"]).ok(), "nothing is stored there\n");
+    let wrong = server.run(&["count", "plays", "s", "--every", "0s"]).fails(4);
+    assert!(wrong.contains("group_by.time_step"), "{wrong}");
+}

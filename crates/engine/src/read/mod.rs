@@ -9,8 +9,10 @@
 //! | [`bulk`] | whole histories: pieces in parallel, delivered in order |
 //! | [`condition`] | which records are kept |
 //! | [`search`] | several histories, one after the other |
+//! | [`aggregate`] | what several histories hold, counted |
 //! | `shape` | remembers what partitions of a namespace look like, to fetch no more than is needed |
 
+pub mod aggregate;
 pub mod bulk;
 pub mod condition;
 mod groups;

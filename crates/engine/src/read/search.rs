@@ -54,7 +54,7 @@ pub struct SearchPage {
 impl Engine {
     /// Looks through the histories of named series. At the deadline the page holds what was found, and how to go on.
     pub async fn search(&self, request: &SearchRequest) -> Result<SearchPage, EngineError> {
-        check(request)?;
+        check_series(&request.series)?;
         let config = self.namespace(&request.namespace)?.config_at(self.env.now()).clone();
         let time = request.timeout.map_or(config.read_slo.max, |timeout| timeout.min(config.read_slo.max));
         let deadline = self.env.monotonic() + time;
@@ -62,7 +62,7 @@ impl Engine {
         let wanted = wanted.min(config.page_limits.max_page_size) as usize;
         let asked = if request.page_bytes == 0 { config.page_limits.default_page_bytes } else { request.page_bytes };
         let mut bytes_left = asked.min(config.page_limits.max_page_bytes);
-        let (mut at, mut token) = position(request)?;
+        let (mut at, mut token) = position(&request.series, &request.page_token)?;
         let mut page = SearchPage::default();
         while at < request.series.len() {
             let left = deadline.saturating_sub(self.env.monotonic());
@@ -131,14 +131,16 @@ fn part(
     }
 }
 
-fn check(request: &SearchRequest) -> Result<(), EngineError> {
-    if request.series.is_empty() {
+/// Nothing is looked through but what is named, and not too much of that.
+pub(super) fn check_series(series: &[String]) -> Result<(), EngineError> {
+    if series.is_empty() {
         return Err(EngineError::NotThere {
-            what: "search without naming series needs an index, and there is none yet: give time_series_ids".to_owned(),
+            what: "looking through histories without naming series needs an index, and there is none yet: give time_series_ids"
+                .to_owned(),
         });
     }
-    if request.series.len() > MAX_SERIES {
-        let reason = format!("{} series; at most {MAX_SERIES} may be named in a search", request.series.len());
+    if series.len() > MAX_SERIES {
+        let reason = format!("{} series; at most {MAX_SERIES} may be named at once", series.len());
         return Err(EngineError::invalid("time_series_ids", reason));
     }
     Ok(())
@@ -146,13 +148,13 @@ fn check(request: &SearchRequest) -> Result<(), EngineError> {
 
 /// Which series the token stands in, and the token within its history. That one is sealed and belongs to that series: a
 /// token that was altered is refused when it is opened.
-fn position(request: &SearchRequest) -> Result<(usize, String), EngineError> {
-    if request.page_token.is_empty() {
+pub(super) fn position(series: &[String], page_token: &str) -> Result<(usize, String), EngineError> {
+    if page_token.is_empty() {
         return Ok((0, String::new()));
     }
-    let (at, token) = request.page_token.split_once('.').ok_or(anabranch_model::TokenError::Forged)?;
+    let (at, token) = page_token.split_once('.').ok_or(anabranch_model::TokenError::Forged)?;
     let at: usize = at.parse().map_err(|_| anabranch_model::TokenError::Forged)?;
-    if at >= request.series.len() {
+    if at >= series.len() {
         return Err(anabranch_model::TokenError::OtherRequest.into());
     }
     Ok((at, token.to_owned()))

@@ -1,6 +1,7 @@
 //! The engine on real stores: what it promises of writes, reads and namespaces.
 #![allow(clippy::unwrap_used)]
 
+mod aggregates;
 mod bulk;
 mod clocks;
 mod drops;

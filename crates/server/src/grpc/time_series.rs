@@ -2,9 +2,9 @@
 //! have a shorter way in [`pages`](super::pages), which comes before this one.
 
 use anabranch_api::v1::{
-    ReadEventRecordsRequest, ReadEventRecordsResponse, SearchEventRecordsRequest, SearchEventRecordsResponse,
-    WriteEventRecordsRequest, WriteEventRecordsResponse, WriteEventRecordsSyncResponse,
-    time_series_service_server::TimeSeriesService,
+    AggregateEventRecordsRequest, AggregateEventRecordsResponse, ReadEventRecordsRequest, ReadEventRecordsResponse,
+    SearchEventRecordsRequest, SearchEventRecordsResponse, WriteEventRecordsRequest, WriteEventRecordsResponse,
+    WriteEventRecordsSyncResponse, time_series_service_server::TimeSeriesService,
 };
 use futures_util::{StreamExt, stream::BoxStream};
 use tokio_stream::wrappers::ReceiverStream;
@@ -53,6 +53,14 @@ impl TimeSeriesService for Services {
     ) -> Result<Response<SearchEventRecordsResponse>, Status> {
         let timeout = timeout(request.metadata().as_ref());
         self.tracked("SearchEventRecords", self.0.search(request.into_inner(), timeout)).await
+    }
+
+    async fn aggregate_event_records(
+        &self,
+        request: Request<AggregateEventRecordsRequest>,
+    ) -> Result<Response<AggregateEventRecordsResponse>, Status> {
+        let timeout = timeout(request.metadata().as_ref());
+        self.tracked("AggregateEventRecords", self.0.aggregate(request.into_inner(), timeout)).await
     }
 
     type StreamEventRecordsStream = BoxStream<'static, Result<ReadEventRecordsResponse, Status>>;

@@ -2,7 +2,9 @@
 
 use std::{convert::Infallible, sync::Arc};
 
-use anabranch_api::v1::{ReadEventRecordsRequest, SearchEventRecordsRequest, WriteEventRecordsRequest};
+use anabranch_api::v1::{
+    AggregateEventRecordsRequest, ReadEventRecordsRequest, SearchEventRecordsRequest, WriteEventRecordsRequest,
+};
 use axum::{
     body::Body,
     extract::{Request, State},
@@ -25,6 +27,7 @@ posts! {
     write_sync: "WriteEventRecordsSync" WriteEventRecordsRequest => write_sync, timeout;
     write: "WriteEventRecords" WriteEventRecordsRequest => write, timeout;
     search: "SearchEventRecords" SearchEventRecordsRequest => search, timeout;
+    aggregate: "AggregateEventRecords" AggregateEventRecordsRequest => aggregate, timeout;
 }
 
 pub(super) async fn read(

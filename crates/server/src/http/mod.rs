@@ -63,6 +63,7 @@ pub(crate) fn router(http: Http, gate: Gate) -> Router {
         .route("/v1/namespaces/{namespace}/events:write", post(events::write))
         .route("/v1/namespaces/{namespace}/events:read", post(events::read))
         .route("/v1/namespaces/{namespace}/events:search", post(events::search))
+        .route("/v1/namespaces/{namespace}/events:aggregate", post(events::aggregate))
         .route("/v1/namespaces/{namespace}/events:stream", post(events::stream))
         .route("/v1/namespaces/{namespace}/splits", get(splits::list))
         .route("/v1/namespaces/{namespace}/splits/{slice}/{series}/{bucket}/{event_bucket}", get(splits::show))

@@ -254,3 +254,45 @@ async fn a_search_over_named_series_answers_over_http_and_without_names_says_why
     let text = String::from_utf8_lossy(&answer.body).into_owned();
     assert!(answer.status == 400 && text.contains("search_query.or.queries[0]"), "{text}");
 }
+
+#[tokio::test]
+async fn an_aggregate_over_named_series_answers_over_http_and_grpc_alike() {
+    let fixture = Fixture::new().await;
+    for (series, id, value, ago) in
+        [("profile:1", "e-1", "play", 60), ("profile:1", "e-2", "stop", 50), ("profile:2", "e-3", "play", 40)]
+    {
+        fixture.write(vec![event(series, fixture.ago(ago), id, value)]).await;
+    }
+    let key = event("profile:1", fixture.ago(60), "e", "x").event_items[0].event_item_key.clone();
+    let path = "/v1/namespaces/plays/events:aggregate";
+    let by = json!({"eventItemKey": key, "timeStep": "31536000s"});
+    let body = json!({"timeSeriesIds": ["profile:1", "profile:2"], "groupBy": by});
+    let answer = fixture.post(path, &body.to_string()).await;
+    let counted: Value = serde_json::from_slice(&answer.body).unwrap();
+    let groups = counted["groups"].as_array().unwrap_or_else(|| panic!("{counted}"));
+    let records = |value: &str| -> u64 {
+        let of_value = groups.iter().filter(|group| group["eventItemValue"] == value);
+        of_value.map(|group| group["records"].as_str().unwrap().parse::<u64>().unwrap()).sum()
+    };
+    assert_eq!((records("cGxheQ=="), records("c3RvcA==")), (2, 1), "{counted}");
+    assert!(groups.iter().all(|group| group["start"].is_string() && group["timeSeriesId"].is_null()), "{counted}");
+
+    let request = v1::AggregateEventRecordsRequest {
+        namespace: "plays".to_owned(),
+        time_series_ids: vec!["profile:1".to_owned(), "profile:2".to_owned()],
+        group_by: Some(v1::GroupBy { time_series_id: true, ..v1::GroupBy::default() }),
+        ..v1::AggregateEventRecordsRequest::default()
+    };
+    let answer = fixture.client.aggregate(request).await.unwrap();
+    let groups: Vec<(&str, u64)> =
+        answer.groups.iter().map(|group| (group.time_series_id.as_str(), group.records)).collect();
+    assert_eq!(groups, [("profile:1", 2), ("profile:2", 1)]);
+    assert_eq!(answer.response_context[0].partitions_read, 2);
+
+    let answer = fixture.post(path, "{}").await;
+    let text = String::from_utf8_lossy(&answer.body).into_owned();
+    assert!(answer.status == 501 && text.contains("time_series_ids"), "{text}");
+    let answer = fixture.post(path, r#"{"timeSeriesIds":["a"],"groupBy":{"timeStep":"-5s"}}"#).await;
+    let text = String::from_utf8_lossy(&answer.body).into_owned();
+    assert!(answer.status == 400 && text.contains("group_by.time_step"), "{text}");
+}
