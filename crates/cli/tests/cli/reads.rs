@@ -1,7 +1,8 @@
 //! Histories on the screen and in pipes.
 
 use std::{
-    io::{BufRead, BufReader, Read},
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
     process::Stdio,
 };
 
@@ -38,6 +39,15 @@ fn filled<'a>(place: &'a Place, count: usize, padding: usize) -> Server<'a> {
     server
 }
 
+/// Whether the server has counted requests with such a label.
+fn is_counted(server: &Server<'_>, label: &str) -> bool {
+    let mut request = TcpStream::connect(server.http.strip_prefix("http://").unwrap()).unwrap();
+    request.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+    let mut metrics = String::new();
+    request.read_to_string(&mut metrics).unwrap();
+    metrics.lines().any(|line| line.starts_with("anabranch_request_seconds_count{") && line.contains(label))
+}
+
 #[test]
 fn a_history_is_a_table_for_people() {
     let place = Place::new();
@@ -63,6 +73,10 @@ fn a_limit_is_said_and_all_is_all() {
     assert!(table.ends_with("(100 shown; there is more: --limit N or --all shows it)\n"), "{table}");
     let all = server.run(&["read", "plays", "s", "--all"]).ok();
     assert_eq!(all.lines().count(), 2501);
+    assert!(
+        is_counted(&server, "method=\"StreamEventRecords\""),
+        "all of it is one stream, which the server reads ahead"
+    );
     assert_eq!(server.run(&["read", "plays", "s", "--limit", "2500"]).ok(), all);
     let some = ids(&server.run(&["read", "plays", "s", "-n", "1500", "--page-size", "400", "-o", "jsonl"]).ok());
     let expected: Vec<String> = (1000..2500).rev().map(|index| format!("e-{index:05}")).collect();
