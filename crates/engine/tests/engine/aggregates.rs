@@ -115,7 +115,19 @@ fn answers_that_run_out_of_time_add_up() {
                 world.write(some.collect()).await.unwrap();
             }
         }
+        let short: Vec<String> = (0..40).map(|at| format!("short-{at}")).collect();
+        for series in &short {
+            world.write(vec![event(series, world.now(), "e", &[("k", "value")])]).await.unwrap();
+        }
         slow.scan_millis.store(100, Ordering::Relaxed);
+        // The time runs out between two histories.
+        let short: Vec<&str> = short.iter().map(String::as_str).collect();
+        for millis in [330, 370, 410, 450] {
+            let each = AggregateRequest { timeout: Some(Duration::from_millis(millis)), ..request(&short) };
+            let (groups, answers) = aggregate(&world, each).await;
+            assert!(answers > 2, "{answers} answers");
+            assert_eq!(groups[&GroupKey::default()].records, 40, "within {millis} ms");
+        }
         let both = AggregateRequest { timeout: Some(Duration::from_millis(400)), ..request(&["a", "b"]) };
         let first = world.engine.aggregate(&both).await.unwrap();
         assert_eq!(first.partial.unwrap().reason, PartialReason::Slo);
