@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr, time::Duration};
 
-use anabranch_api::wkt;
+use anabranch_api::{v1::TimeInterval, wkt};
 use anabranch_model::Timestamp;
 use jiff::civil;
 
@@ -234,6 +234,12 @@ fn show_or_dash(value: Option<&impl fmt::Display>) -> String {
 /// A time for the wire.
 pub(crate) fn to_wire(time: Timestamp) -> wkt::Timestamp {
     wkt::Timestamp::from_nanos(time.nanos())
+}
+
+/// A span for the wire; none where no bound is given.
+pub(crate) fn time_interval(from: Option<Moment>, to: Option<Moment>, now: Timestamp) -> Option<TimeInterval> {
+    let wire = |moment: Moment| to_wire(moment.resolve(now));
+    (from.is_some() || to.is_some()).then(|| TimeInterval { start: from.map(wire), end: to.map(wire) })
 }
 
 #[cfg(test)]

@@ -165,9 +165,13 @@ impl Env {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        match (&self.clock, background::threads()) {
-            (Clock::System, Some(threads)) => self.started(threads.spawn(future)),
-            _ => self.spawn(future),
+        let threads = match &self.clock {
+            Clock::System => background::threads(),
+            Clock::Simulated { .. } => None,
+        };
+        match threads {
+            Some(threads) => self.started(threads.spawn(future)),
+            None => self.spawn(future),
         }
     }
 

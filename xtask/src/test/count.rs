@@ -8,6 +8,8 @@ pub(crate) struct Count {
     pub(crate) ignored: u64,
     /// How many test binaries told their result.
     results: u64,
+    /// The names of the passed tests.
+    passes: Vec<String>,
     /// The names of the failed tests.
     pub(crate) failures: Vec<String>,
     /// The names of those that failed, were run again, and passed.
@@ -27,10 +29,12 @@ impl Count {
             self.passed += number_before(result, " passed");
             self.failed += number_before(result, " failed");
             self.ignored += number_before(result, " ignored");
-        } else if let Some(test) = line.strip_prefix("test ")
-            && let Some(name) = test.strip_suffix(" ... FAILED")
-        {
-            self.failures.push(name.to_owned());
+        } else if let Some(test) = line.strip_prefix("test ") {
+            if let Some(name) = test.strip_suffix(" ... FAILED") {
+                self.failures.push(name.to_owned());
+            } else if let Some(name) = test.strip_suffix(" ... ok") {
+                self.passes.push(name.to_owned());
+            }
         }
     }
 
@@ -49,11 +53,10 @@ impl Count {
 
     /// Takes in how another run of the failed tests went. One that isn't seen to pass has failed.
     pub(crate) fn run_again(&mut self, again: &Count) {
-        let passed = again.passed.min(self.failed);
-        self.passed += passed;
-        self.failed -= passed;
-        let (failures, unsteady) = self.failures.drain(..).partition(|test| again.failures.contains(test));
-        (self.failures, self.unsteady) = (failures, unsteady);
+        let passes = |test: &String| again.passes.contains(test) && !again.failures.contains(test);
+        (self.unsteady, self.failures) = self.failures.drain(..).partition(passes);
+        self.passed += self.unsteady.len() as u64;
+        self.failed = self.failures.len() as u64;
     }
 }
 
@@ -87,6 +90,7 @@ mod tests {
             failed: 1,
             ignored: 1,
             results: 2,
+            passes: vec!["merge::tests::keeps_order".to_owned()],
             failures: vec!["page::tests::is_short".to_owned()],
             ..Count::default()
         };
@@ -134,6 +138,9 @@ mod tests {
         let mut nothing = count(&["test result: ok. 0 passed; 0 failed; 0 ignored"]);
         nothing.finish(true);
         failed.run_again(&nothing);
-        assert_eq!(failed.failed, 1);
+        assert_eq!((failed.failed, &failed.failures[..], failed.unsteady.len()), (1, &["a".to_owned()][..], 0));
+        // The same name in another binary doesn't make up for it.
+        failed.run_again(&count(&["test a ... ok", "test a ... FAILED", "test result: FAILED. 1 passed; 1 failed"]));
+        assert_eq!((failed.failed, failed.unsteady.len()), (1, 0));
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anabranch_api::{
     v1::{
-        AggregateEventRecordsRequest, GroupBy, SearchQuery, TimeInterval,
+        AggregateEventRecordsRequest, GroupBy, SearchQuery,
         aggregate_event_records_response::Group,
         partial::Reason,
         search_query::{Equals, Queries, Query},
@@ -18,7 +18,7 @@ use crate::{
     failure::Outcome,
     output::{Format, Out, note, table::Table, text},
     session::Session,
-    times::{show_bytes, show_count, show_time, to_wire},
+    times::{show_bytes, show_count, show_time, time_interval},
 };
 
 /// What tells groups apart: series, start and value.
@@ -58,7 +58,6 @@ pub(crate) async fn run(session: &Session, args: &CountArgs) -> Outcome {
 }
 
 fn request(session: &Session, args: &CountArgs) -> AggregateEventRecordsRequest {
-    let now = session.now();
     let equals = args.filter.iter().map(|filter| SearchQuery {
         query: Some(Query::Equals(Equals {
             event_item_key: filter.key.clone(),
@@ -69,10 +68,7 @@ fn request(session: &Session, args: &CountArgs) -> AggregateEventRecordsRequest 
     AggregateEventRecordsRequest {
         namespace: args.namespace.clone(),
         time_series_ids: args.series.clone(),
-        time_interval: (args.from.is_some() || args.to.is_some()).then(|| TimeInterval {
-            start: args.from.map(|from| to_wire(from.resolve(now))),
-            end: args.to.map(|to| to_wire(to.resolve(now))),
-        }),
+        time_interval: time_interval(args.from, args.to, session.now()),
         search_query: (!queries.is_empty()).then(|| SearchQuery { query: Some(Query::And(Queries { queries })) }),
         group_by: Some(GroupBy {
             time_series_id: args.by_series,

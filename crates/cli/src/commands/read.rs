@@ -1,7 +1,7 @@
 //! `anabranch read`: follows the pages of one history.
 
 use anabranch_api::v1::{
-    EventFilter, EventRecord, Order, ReadEventRecordsRequest, ReadEventRecordsResponse, TimeInterval, partial::Reason,
+    EventFilter, EventRecord, Order, ReadEventRecordsRequest, ReadEventRecordsResponse, partial::Reason,
 };
 use bytes::Bytes;
 use futures_util::StreamExt;
@@ -15,7 +15,7 @@ use crate::{
         text::{self, escaped},
     },
     session::Session,
-    times::{show_count, show_time, to_wire},
+    times::{show_count, show_time, time_interval},
 };
 
 /// Records of a table, when nothing else is said.
@@ -45,7 +45,6 @@ pub(crate) async fn run(session: &Session, args: &ReadArgs) -> Outcome {
 }
 
 fn request(session: &Session, args: &ReadArgs, limit: Option<u64>) -> ReadEventRecordsRequest {
-    let now = session.now();
     let filters = args.filter.iter().map(|filter| EventFilter {
         match_event_item_key: filter.key.clone(),
         match_event_item_value: filter.value.clone().map(Bytes::from),
@@ -53,10 +52,7 @@ fn request(session: &Session, args: &ReadArgs, limit: Option<u64>) -> ReadEventR
     ReadEventRecordsRequest {
         namespace: args.namespace.clone(),
         time_series_id: args.series.clone(),
-        time_interval: (args.from.is_some() || args.to.is_some()).then(|| TimeInterval {
-            start: args.from.map(|from| to_wire(from.resolve(now))),
-            end: args.to.map(|to| to_wire(to.resolve(now))),
-        }),
+        time_interval: time_interval(args.from, args.to, session.now()),
         order: if args.oldest_first { Order::OldestFirst.into() } else { Order::LatestFirst.into() },
         event_filters: filters.collect(),
         page_size: args.page_size.unwrap_or_default(),

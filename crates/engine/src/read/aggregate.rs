@@ -206,7 +206,6 @@ impl<'a> Counting<'a> {
             start: step.map(|step| beginning(time, step)),
             value: value.map(|item| item.value.clone()),
         };
-        let key_bytes = key.value.as_ref().map_or(0, Bytes::len);
         let one = Counts {
             records: 1,
             items: parts.iter().map(|part| part.items.len() as u64).sum(),
@@ -214,13 +213,13 @@ impl<'a> Counting<'a> {
             earliest: time,
             latest: time,
         };
-        match self.answer.groups.entry(key) {
-            std::collections::btree_map::Entry::Occupied(mut known) => known.get_mut().add(&one),
-            std::collections::btree_map::Entry::Vacant(new) => {
-                self.group_bytes += key_bytes;
-                new.insert(one);
-            }
+        if let Some(known) = self.answer.groups.get_mut(&key) {
+            return known.add(&one);
         }
+        // A value is part of what was read with it, which must not be kept for as long as the group.
+        let value = key.value.map(|value| Bytes::copy_from_slice(&value));
+        self.group_bytes += value.as_ref().map_or(0, Bytes::len);
+        self.answer.groups.insert(GroupKey { value, ..key }, one);
     }
 
     fn is_full(&self) -> bool {

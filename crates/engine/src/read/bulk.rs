@@ -232,7 +232,7 @@ struct Cutter<'a> {
 }
 
 impl Cutter<'_> {
-    /// Takes a chunk in. What it says of its end is told with its last record, so a page ends there.
+    /// Takes a chunk in. Where it is the last, or falls short, a page ends with it and tells what it says of its end.
     fn take(&mut self, mut chunk: Page, last: bool) {
         for record in std::mem::take(&mut chunk.records) {
             let bytes = record.bytes();
