@@ -205,22 +205,23 @@ async fn by_hand(engine: &Engine, store: &FjallStore, whole: &Whole<'_>) -> Resu
             store.occupied(&table, &series, all, Direction::Forward, MOST_PARTITIONS).await?
         {
             let key = PartitionKey { series: series.clone(), time_bucket, event_bucket };
-            took += each_page(store, &table, &key, None).await?.0;
-            took += each_page(store, &table, &key, Some(&target)).await?.1;
-            took += each_page(store, &target, &key, None).await?.0;
-            peak = peak.max(Process::own().resident_bytes()?);
+            took += each_page(store, &table, &key, None, &mut peak).await?.0;
+            took += each_page(store, &table, &key, Some(&target), &mut peak).await?.1;
+            took += each_page(store, &target, &key, None, &mut peak).await?.0;
         }
     }
     store.drop_table(&target).await?;
     Ok((took, peak))
 }
 
-/// Reads a partition, page after page, and writes it elsewhere if asked to. Answers the time of scans and of writes.
+/// Reads a partition, page after page, and writes it elsewhere if asked to. Answers the time of scans and of writes, and notes the
+/// most memory that was resident after any of them.
 async fn each_page(
     store: &FjallStore,
     table: &TableName,
     partition: &PartitionKey,
     copy_to: Option<&TableName>,
+    peak: &mut u64,
 ) -> Result<(Duration, Duration)> {
     let (mut scans, mut writes) = (Duration::ZERO, Duration::ZERO);
     let mut after = None;
@@ -245,6 +246,7 @@ async fn each_page(
             store.write(vec![batch], TIMEOUT).await.into_iter().collect::<Result<(), _>>()?;
             writes += began.elapsed();
         }
+        *peak = (*peak).max(Process::own().resident_bytes()?);
         if !page.more {
             return Ok((scans, writes));
         }

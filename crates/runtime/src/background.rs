@@ -22,6 +22,17 @@ pub(crate) fn threads() -> Option<&'static Handle> {
     THREADS.get_or_init(start).as_ref().map(Runtime::handle)
 }
 
+/// For loops that compute for long: lets a thread have the processor that should have had it already.
+///
+/// Since Linux 6.13 a kernel may put that off until the running thread enters it for whatever reason ("lazy" preemption), and a
+/// thread that only computes does so when the clock ticks: with 250 ticks a second, one that gives way kept a page waiting for 4 ms.
+/// Any call of the kernel will do, and this is the cheapest that has no effect. Unlike a yield it gives nothing up where nobody
+/// waits, and no more than its share where somebody does.
+#[inline]
+pub fn let_others_run() {
+    let _ = rustix::process::getppid();
+}
+
 /// On Linux, the calling thread alone.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn give_way() {

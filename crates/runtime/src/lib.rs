@@ -5,7 +5,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`env`](mod@env) | [`Env`]: the clock, the generator and the task driver of one server |
-//! | `background` | threads that give way to others |
+//! | `background` | threads that give way to others, and [`let_others_run`] for what computes for long |
 //! | `pause` | stops the tasks of one simulated server for a while |
 //! | [`simulated`] | runs a future on virtual time, the same way for the same seed |
 
@@ -14,6 +14,7 @@ pub mod env;
 mod pause;
 pub mod simulated;
 
+pub use background::let_others_run;
 pub use env::{Elapsed, Env, Task};
 pub use simulated::run_simulated;
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use anabranch_model::Row;
-use anabranch_runtime::Env;
+use anabranch_runtime::{Env, let_others_run};
 use anabranch_store::{Direction, Scan, ScanPage, StoreError};
 use bytes::Bytes;
 use fjall::{Guard, Readable};
@@ -19,6 +19,8 @@ use crate::{
 
 /// Rows between two looks at the clock.
 const ROWS_PER_LOOK: usize = 16;
+/// Rows until another thread may have the processor: some 20 µs.
+const ROWS_PER_TURN: usize = 64;
 /// No page takes more memory than this before its first row.
 const MAX_RESERVED: usize = 1024;
 
@@ -57,6 +59,9 @@ impl Collector<'_> {
             if rows.len() >= self.scan.max_rows || bytes >= self.scan.max_bytes {
                 more = entries.next().is_some();
                 break;
+            }
+            if rows.len().is_multiple_of(ROWS_PER_TURN) {
+                let_others_run();
             }
             if rows.len().is_multiple_of(ROWS_PER_LOOK) && self.env.monotonic() >= self.deadline {
                 more = true;

@@ -9,7 +9,7 @@
 //! Within a class permits are shared between series by bytes (start-time fair queueing, in `queue`): a series that has
 //! read much waits behind one that has read little, however many reads it has waiting. How many bulk and background reads
 //! are in flight follows what small reads observe of the store (in `limit`): all that are allowed while nobody else is
-//! there, down to one while small reads are slower than they usually are. Small reads themselves have a fixed bound:
+//! there, down to [`PermitOptions::heavy_at_least`] while small reads are slower than they usually are. Small reads themselves have a fixed bound:
 //! held back by their own latency they would wait for each other.
 //!
 //! Where nobody waits, a permit costs one lock that nobody holds for long. The queue is bounded; a read that finds it
@@ -80,13 +80,15 @@ pub struct PermitOptions {
     pub in_flight: usize,
     /// Bulk and background reads in flight, at most; fewer while small reads are slow.
     pub heavy_in_flight: usize,
+    /// So many of them always may be, however slow small reads are; at least one.
+    pub heavy_at_least: usize,
     /// Reads that may wait; background ones only in the first half.
     pub waiting: usize,
 }
 
 impl Default for PermitOptions {
     fn default() -> Self {
-        PermitOptions { in_flight: 128, heavy_in_flight: 16, waiting: 4096 }
+        PermitOptions { in_flight: 128, heavy_in_flight: 16, heavy_at_least: 1, waiting: 4096 }
     }
 }
 
@@ -146,7 +148,7 @@ impl Permits {
             lanes: std::array::from_fn(|_| Lane::default()),
             counts: [ClassCount::default(); 3],
             owed: [0; 3],
-            limit: BulkLimit::new(heavy),
+            limit: BulkLimit::new(options.heavy_at_least, heavy),
         };
         let options = PermitOptions { in_flight: options.in_flight.max(1), ..options };
         Permits { env, options, state: Mutex::new(state) }

@@ -30,6 +30,10 @@ pub use url::{BusUrl, StoreUrl};
 
 use section::{Section, Setting, section};
 
+/// On the embedded store, whole histories and splits are read by threads that give way to pages, so that two of them may always go
+/// on. A cluster's nodes don't know who gives way.
+const EMBEDDED_HEAVY_READS: usize = 2;
+
 /// Everything that can be set. Unknown names are refused.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -443,6 +447,10 @@ impl Config {
             permits: PermitOptions {
                 in_flight: engine.max_store_reads,
                 heavy_in_flight: engine.max_heavy_store_reads,
+                heavy_at_least: match self.store.url {
+                    StoreUrl::Embedded => EMBEDDED_HEAVY_READS,
+                    StoreUrl::Cassandra { .. } => 1,
+                },
                 waiting: engine.max_store_reads_waiting,
             },
             max_fan_out: engine.max_fan_out,

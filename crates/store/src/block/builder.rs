@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use anabranch_model::{EventItemKey, Item, Position, Row};
+use anabranch_runtime::let_others_run;
 use bytes::Bytes;
 
 use super::{
@@ -163,6 +164,7 @@ impl BlockBuilder {
     /// right before it in the segment.
     pub fn finish(&mut self, above: Option<Position>) -> Option<Row> {
         let (newest, oldest) = (self.newest.take()?, self.oldest.take()?);
+        let_others_run();
         let rows = self.row_keys.len() as u32;
         let events = self.differences.len() as u32 + 1;
         self.write_positions(&newest, rows > events);

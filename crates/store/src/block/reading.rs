@@ -6,6 +6,7 @@ use std::{
 };
 
 use anabranch_model::{EventItemKey, Position, Row};
+use anabranch_runtime::let_others_run;
 use bytes::Bytes;
 
 use super::{
@@ -64,6 +65,7 @@ impl Block {
 
     /// Opens a block without the row around it.
     pub fn open_value(value: Bytes) -> Result<Block, BlockError> {
+        let_others_run();
         let layout = Layout::parse(&value)?;
         Ok(Block {
             value,

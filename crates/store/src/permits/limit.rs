@@ -22,6 +22,7 @@ const QUIET: Duration = Duration::from_secs(1);
 const MOST_SLOW: f64 = 16.0;
 
 pub(super) struct BulkLimit {
+    least: usize,
     most: usize,
     now: usize,
     /// In nanoseconds, by size; 0 where nothing is known.
@@ -38,8 +39,9 @@ pub(super) struct BulkLimit {
 }
 
 impl BulkLimit {
-    pub(super) fn new(most: usize) -> Self {
+    pub(super) fn new(least: usize, most: usize) -> Self {
         BulkLimit {
+            least: least.clamp(1, most),
             most,
             now: most,
             usual: [0.0; SIZES],
@@ -79,7 +81,7 @@ impl BulkLimit {
             if std::mem::take(&mut self.rose) {
                 self.patience = (self.patience * 2).min(LONGEST_PATIENCE);
             }
-            self.now = (self.now - self.now.div_ceil(4)).max(1);
+            self.now = (self.now - self.now.div_ceil(4)).max(self.least);
         }
     }
 
@@ -125,7 +127,7 @@ mod tests {
     #[test]
     fn the_number_follows_the_latency_that_small_reads_observe() {
         for free in [1, 4, 9] {
-            let mut limit = BulkLimit::new(16);
+            let mut limit = BulkLimit::new(1, 16);
             (0..64).for_each(|at| limit.small_done(MS * at, MS, 1000, true));
             let found = settle(&mut limit, free, Duration::from_secs(1));
             let mean = found[1000..].iter().sum::<usize>() as f64 / 3000.0;
@@ -134,20 +136,22 @@ mod tests {
     }
 
     #[test]
-    fn it_never_falls_below_one_and_comes_back_when_nobody_else_reads() {
-        let mut limit = BulkLimit::new(16);
-        (0..64).for_each(|at| limit.small_done(MS * at, MS, 1000, true));
-        (0..1000).for_each(|at| limit.small_done(MS * (64 + at), 50 * MS, 1000, false));
-        assert_eq!(limit.now(), 1);
-        limit.heavy_done(MS * 1100, true);
-        assert_eq!(limit.now(), 1, "small reads are slow, and there are some");
-        (0..15).for_each(|at| limit.heavy_done(Duration::from_secs(3) + MS * at, true));
-        assert_eq!(limit.now(), 16);
+    fn it_never_falls_below_the_least_and_comes_back_when_nobody_else_reads() {
+        for (least, most, floor) in [(1, 16, 1), (2, 16, 2), (0, 16, 1), (4, 2, 2)] {
+            let mut limit = BulkLimit::new(least, most);
+            (0..64).for_each(|at| limit.small_done(MS * at, MS, 1000, true));
+            (0..1000).for_each(|at| limit.small_done(MS * (64 + at), 50 * MS, 1000, false));
+            assert_eq!(limit.now(), floor);
+            limit.heavy_done(MS * 1100, true);
+            assert_eq!(limit.now(), floor, "small reads are slow, and there are some");
+            (0..15).for_each(|at| limit.heavy_done(Duration::from_secs(3) + MS * at, true));
+            assert_eq!(limit.now(), most);
+        }
     }
 
     #[test]
     fn large_small_reads_are_not_slow_ones() {
-        let mut limit = BulkLimit::new(16);
+        let mut limit = BulkLimit::new(1, 16);
         for at in 0..64 {
             limit.small_done(MS * at, MS, 1000, true);
             limit.small_done(MS * at, 20 * MS, 1 << 20, true);

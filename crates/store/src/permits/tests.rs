@@ -14,7 +14,7 @@ fn run<F: Future<Output = ()>>(test: impl FnOnce(Env) -> F) {
 }
 
 fn permits(env: &Env, in_flight: usize, heavy_in_flight: usize, waiting: usize) -> Arc<Permits> {
-    Arc::new(Permits::new(env.clone(), PermitOptions { in_flight, heavy_in_flight, waiting }))
+    Arc::new(Permits::new(env.clone(), PermitOptions { in_flight, heavy_in_flight, heavy_at_least: 1, waiting }))
 }
 
 fn count(permits: &Permits, class: ReadClass) -> ClassCount {
