@@ -29,7 +29,7 @@ pub(crate) struct WriteArgs {
     /// Where the events belong
     pub(crate) namespace: String,
     /// `-` reads JSON lines from stdin
-    #[arg(value_name = "-", value_parser = ["-"], hide_possible_values = true)]
+    #[arg(value_name = "-", value_parser = only_stdin)]
     pub(crate) stdin: Option<String>,
     /// Whose history
     #[arg(long, visible_alias = "id", value_name = "SERIES", help_heading = "One event", required_unless_present_any = ["file", "stdin"])]
@@ -54,6 +54,14 @@ pub(crate) struct WriteArgs {
     /// Only queue the events: quicker, but a crash of the server may lose the last ones
     #[arg(long)]
     pub(crate) queued: bool,
+}
+
+/// `read` takes a series at this place: who tries the same here learns how.
+fn only_stdin(text: &str) -> Result<String, String> {
+    match text {
+        "-" => Ok(text.to_owned()),
+        _ => Err(format!("only `-`, for JSON lines from stdin; a series is named by --series {text}")),
+    }
 }
 
 /// How a file is written, and how it is gone on with.
@@ -113,6 +121,12 @@ impl FromStr for FlagItem {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_series_at_the_place_of_stdin_is_told_where_it_belongs() {
+        assert_eq!(only_stdin("-").as_deref(), Ok("-"));
+        assert!(only_stdin("profile:1").unwrap_err().contains("--series profile:1"));
+    }
 
     #[test]
     fn items_take_text_files_and_base64() {
