@@ -1,8 +1,10 @@
 //! Names that clients choose. Each is checked when it is made, so that everything further in can rely on
-//! what the key encoding needs: UTF-8, not empty, no U+0000, not too long.
+//! what the key encoding needs: UTF-8, not empty, no U+0000, not too long. Every row that is read has two of them, so short ones
+//! lie in place and cost no allocation.
 
 use std::fmt;
 
+use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -54,11 +56,11 @@ macro_rules! id {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
-        pub struct $name(String);
+        pub struct $name(CompactString);
 
         impl $name {
             /// Checks and takes a text.
-            pub fn new(text: impl Into<String>) -> Result<Self, IdError> {
+            pub fn new(text: impl Into<CompactString>) -> Result<Self, IdError> {
                 let text = text.into();
                 check(&text)?;
                 Ok($name(text))
@@ -69,9 +71,9 @@ macro_rules! id {
                 &self.0
             }
 
-            /// The text, without a copy.
+            /// The text, without a copy if it is long.
             pub fn into_string(self) -> String {
-                self.0
+                self.0.into_string()
             }
 
             /// Its length in bytes.
@@ -90,7 +92,7 @@ macro_rules! id {
 
         impl From<$name> for String {
             fn from(id: $name) -> String {
-                id.0
+                id.0.into_string()
             }
         }
 
@@ -125,7 +127,7 @@ impl EventItemKey {
     /// The key of a block's row: empty, so that it sorts before every item at its position. Neither
     /// [`EventItemKey::new`] nor deserializing makes one, so that no client can name it.
     pub const fn block() -> Self {
-        EventItemKey(String::new())
+        EventItemKey(CompactString::const_new(""))
     }
 
     /// Whether this is the key of a block's row.

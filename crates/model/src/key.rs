@@ -68,18 +68,32 @@ pub fn decode_row(bytes: &[u8]) -> Option<(Position, EventItemKey)> {
     let (time, rest) = bytes.split_first_chunk::<8>()?;
     let time = Timestamp::from_nanos((!u64::from_be_bytes(*time) ^ (1 << 63)) as i64);
     let end = rest.iter().position(|byte| *byte == 0xFF)?;
-    let id = text(rest[..end].iter().map(|byte| !byte).collect()).and_then(|id| EventId::new(id).ok())?;
     let item_key = match &rest[end + 1..] {
         [] => EventItemKey::block(),
-        key => text(key.to_vec()).and_then(|key| EventItemKey::new(key).ok())?,
+        key => EventItemKey::new(std::str::from_utf8(key).ok()?).ok()?,
     };
-    Some((Position { time, id }, item_key))
+    Some((Position { time, id: decode_id(&rest[..end])? }, item_key))
+}
+
+/// Turns the inverted bytes of an id back; most fit where they cost no allocation.
+fn decode_id(inverted: &[u8]) -> Option<EventId> {
+    let mut short = [0; 64];
+    let mut long = Vec::new();
+    let bytes = match short.get_mut(..inverted.len()) {
+        Some(short) => short,
+        None => {
+            long.resize(inverted.len(), 0);
+            &mut long[..]
+        }
+    };
+    bytes.iter_mut().zip(inverted).for_each(|(byte, inverted)| *byte = !inverted);
+    EventId::new(std::str::from_utf8(bytes).ok()?).ok()
 }
 
 /// Reads the partition that a row's key begins with, and how many bytes it takes there.
 pub fn decode_partition(bytes: &[u8]) -> Option<(PartitionKey, usize)> {
     let end = 4 + bytes.get(4..)?.iter().position(|byte| *byte == 0)?;
-    let series: Result<TimeSeriesId, IdError> = TimeSeriesId::new(text(bytes[4..end].to_vec())?);
+    let series: Result<TimeSeriesId, IdError> = TimeSeriesId::new(std::str::from_utf8(&bytes[4..end]).ok()?);
     let (time_bucket, rest) = bytes.get(end + 1..)?.split_first_chunk::<4>()?;
     let (event_bucket, _) = rest.split_first_chunk::<4>()?;
     let partition = PartitionKey {
@@ -88,10 +102,6 @@ pub fn decode_partition(bytes: &[u8]) -> Option<(PartitionKey, usize)> {
         event_bucket: EventBucket(u32::from_be_bytes(*event_bucket)),
     };
     Some((partition, end + 9))
-}
-
-fn text(bytes: Vec<u8>) -> Option<String> {
-    String::from_utf8(bytes).ok()
 }
 
 #[cfg(test)]

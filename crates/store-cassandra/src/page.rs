@@ -28,7 +28,7 @@ impl PageBuilder {
         PageBuilder { rows: Vec::new(), bytes: 0, max_rows, max_bytes, more: false }
     }
 
-    /// Takes a row, unless the page is full; then the row shows that more follows. `false`: nothing more is wanted.
+    /// Takes a row, unless the page is full; then the row shows that more follows, and `false` is answered.
     pub(crate) fn offer(&mut self, row: Row) -> bool {
         if self.is_full() {
             self.more = true;
@@ -39,15 +39,20 @@ impl PageBuilder {
         true
     }
 
-    fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.rows.len() >= self.max_rows || (!self.rows.is_empty() && self.bytes >= self.max_bytes)
     }
 
-    /// Rows to ask for: those that still fit, and the one that shows whether more follows.
+    /// Takes note that rows may follow, of which none was seen.
+    pub(crate) fn more_may_follow(&mut self) {
+        self.more = true;
+    }
+
+    /// Rows to ask for: those that still fit. None beyond them only to see whether more follow: it may be a block.
     pub(crate) fn wanted(&self, row_bytes: usize) -> usize {
         let bytes = self.max_bytes.saturating_sub(self.bytes).min(ANSWER_BYTES);
-        let by_bytes = bytes.div_ceil(row_bytes.max(1)).saturating_add(1);
-        let by_rows = self.max_rows.saturating_sub(self.rows.len()).saturating_add(1);
+        let by_bytes = bytes.div_ceil(row_bytes.max(1));
+        let by_rows = self.max_rows.saturating_sub(self.rows.len());
         by_bytes.min(by_rows).clamp(1, MAX_ANSWER_ROWS)
     }
 
@@ -89,10 +94,10 @@ mod tests {
     #[test]
     fn an_answer_stays_small_whatever_the_page_asks_for() {
         let page = PageBuilder::new(1_000_000, usize::MAX);
-        assert_eq!(page.wanted(1 << 20), 5);
-        assert_eq!(page.wanted(UNSEEN_ROW_BYTES), 65);
+        assert_eq!(page.wanted(1 << 20), 4);
+        assert_eq!(page.wanted(UNSEEN_ROW_BYTES), 64);
         assert_eq!(page.wanted(1), MAX_ANSWER_ROWS);
-        assert_eq!(PageBuilder::new(1000, 2 << 20).wanted(300), 1001, "one answer for an ordinary page");
+        assert_eq!(PageBuilder::new(1000, 2 << 20).wanted(300), 1000, "one answer for an ordinary page");
         assert_eq!(PageBuilder::new(1, 0).wanted(300), 1);
     }
 
@@ -109,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_row_that_does_not_fit_shows_that_more_follows() {
+    fn a_row_that_does_not_fit_shows_that_more_follows() {
         let mut page = PageBuilder::new(2, usize::MAX);
         assert!(page.offer(row(3, "e", "k", "v")) && page.offer(row(2, "e", "k", "v")));
         assert!(!page.more);

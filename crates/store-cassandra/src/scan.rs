@@ -196,6 +196,10 @@ impl Inside {
                 return Ok(page.finish());
             }
             match next {
+                Some(_) if page.is_full() => {
+                    page.more_may_follow();
+                    return Ok(page.finish());
+                }
                 Some(next) => state = next,
                 None => return Ok(page.finish()),
             }
@@ -259,15 +263,15 @@ impl ReadFailure {
     }
 }
 
-type RowColumns = (i64, String, String, (Option<Bytes>, Option<Bytes>));
+type RowColumns<'a> = (i64, &'a str, &'a str, (Option<Bytes>, Option<Bytes>));
 
 fn rows_of(answer: QueryResult) -> Result<Vec<Row>, StoreError> {
     let answer = answer.into_rows_result().map_err(|error| corrupt("an answer without rows", error))?;
-    let rows = answer.rows::<RowColumns>().map_err(|error| corrupt("a table of other columns", error))?;
+    let rows = answer.rows::<RowColumns<'_>>().map_err(|error| corrupt("a table of other columns", error))?;
     rows.map(|row| row_of(row.map_err(|error| corrupt("a row", error))?)).collect()
 }
 
-fn row_of((time, id, key, (value, metadata)): RowColumns) -> Result<Row, StoreError> {
+fn row_of((time, id, key, (value, metadata)): RowColumns<'_>) -> Result<Row, StoreError> {
     let id = EventId::new(id).map_err(|error| corrupt("an event's id", error))?;
     let key = match key.is_empty() {
         true => EventItemKey::block(),

@@ -212,7 +212,8 @@ impl After {
 pub struct ScanPage {
     /// Rows in the scan's direction.
     pub rows: Vec<Row>,
-    /// Whether rows of the span may follow the last one.
+    /// Whether rows of the span may follow the last one. Never false where some do; a full page may say so where none does,
+    /// because looking would cost a row.
     pub more: bool,
 }
 

@@ -10,7 +10,7 @@ use anabranch_model::{Interval, Order, PartitionKey, Position, Row, TableName, T
 
 use crate::{After, Direction, ReadLimits, Scan, ScanPage, ScanSpan, Store, StoreError, block::Block};
 
-/// Rows looked at to find where a read upwards begins.
+/// Rows looked at to find where a read upwards begins, when it isn't the first one: a block is much to read in vain.
 const SEEK_ROWS: usize = 8;
 
 /// Where a piece begins and ends, and how much lies between.
@@ -131,6 +131,9 @@ impl PieceReader {
         if !self.sought {
             self.seek(limits.timeout).await?;
             self.sought = true;
+            if self.rows.len() >= limits.rows {
+                return Ok(());
+            }
         }
         let stored_rows = (limits.rows as f64 / self.density.rows.max(1.0)).ceil() as usize;
         let spare = usize::from(stored_rows > 4); // blocks at both ends are used in part
@@ -143,13 +146,15 @@ impl PieceReader {
             return Err(StoreError::Unavailable { reason: "an empty page that says more would follow".to_owned() });
         }
         for row in page.rows {
-            self.scanned = Some(After::Row(row.key()));
+            // A block holds all of its oldest event.
+            let block = row.item.key.is_block();
+            self.scanned = Some(if block { After::Event(row.position.clone()) } else { After::Row(row.key()) });
             if self.take_in(row)? {
                 self.exhausted = true;
                 return Ok(());
             }
         }
-        if !page.more {
+        if !page.more || self.has_met_the_end() {
             // What came with the last rows is good only if nothing is missing.
             self.check_end().inspect_err(|_| self.rows.clear())?;
             self.exhausted = true;
@@ -265,6 +270,15 @@ impl PieceReader {
         self.lower_bound().is_some()
     }
 
+    /// Whether the last block of the piece was met, behind which there is nothing to ask for.
+    fn has_met_the_end(&self) -> bool {
+        let end = match self.direction {
+            Direction::Forward => &self.bounds.oldest,
+            Direction::Backward => &self.bounds.newest,
+        };
+        matches!(self.scanned, Some(After::Event(_))) && self.met.as_ref() == Some(end)
+    }
+
     /// Nothing may be missing where the piece ends.
     fn check_end(&self) -> Result<(), StoreError> {
         let (end, complete) = match self.direction {
@@ -304,10 +318,11 @@ impl PieceReader {
             Lower::Time(time) => *time,
         };
         let interval = Interval::new(self.bounds.oldest.time, end);
-        let mut after = None;
+        let (mut after, mut max_rows) = (None, 1);
         loop {
             let span = ScanSpan::Interval { interval, after };
-            let page = self.scan(span, Direction::Forward, SEEK_ROWS, usize::MAX, timeout).await?;
+            let page = self.scan(span, Direction::Forward, max_rows, usize::MAX, timeout).await?;
+            max_rows = SEEK_ROWS;
             after = page.rows.last().map(|row| After::Row(row.key()));
             let found = page.rows.into_iter().find(|row| lower.is_at_or_above(&row.position));
             if let Some(row) = found {

@@ -43,7 +43,7 @@ macro_rules! contract_promises {
             limits::a_page_ends_at_its_row_limit,
             limits::a_page_ends_at_its_byte_limit,
             limits::a_row_above_the_byte_limit_is_answered_alone,
-            limits::a_page_says_exactly_whether_more_follows,
+            limits::a_page_says_when_more_follows,
             limits::a_scan_of_no_rows_is_refused,
             paging::pages_of_every_size_join_to_the_whole,
             paging::any_scan_answers_what_a_list_would,

@@ -8,8 +8,10 @@ use anabranch_store::{Direction, Store, StoreError};
 
 use crate::{read::request::Plan, registry::Namespace};
 
-/// How many occupied partitions are listed at once.
-const LISTED: usize = 256;
+/// The most occupied partitions that are listed at once: each costs a look at the table.
+const MOST_LISTED: usize = 256;
+/// With more event buckets than these a time bucket isn't opened on a guess.
+const GUESSED_BUCKETS: u32 = 4;
 
 /// The partitions of one time bucket.
 pub(crate) struct Group {
@@ -33,6 +35,10 @@ pub(crate) struct Groups {
     /// Of the first slice: the buckets that are left, in the read's order from `first` on.
     buckets: Option<Buckets>,
     listed: VecDeque<Group>,
+    /// How many occupied partitions to list next.
+    list_next: usize,
+    /// Whether the first partition is likely to be all that is needed, so that nothing is asked before it is read.
+    guess: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -42,7 +48,8 @@ struct Buckets {
 }
 
 impl Groups {
-    pub(crate) fn new(store: Arc<dyn Store>, plan: &Plan) -> Self {
+    /// `expected` partitions are likely to be enough.
+    pub(crate) fn new(store: Arc<dyn Store>, plan: &Plan, expected: usize) -> Self {
         let overlapping = plan.namespace.record.slices.overlapping(plan.interval).iter();
         let open = overlapping.filter(|slice| slice.state == SliceState::Open).cloned();
         let slices = match plan.order {
@@ -58,6 +65,8 @@ impl Groups {
             slices,
             buckets: None,
             listed: VecDeque::new(),
+            list_next: expected.min(MOST_LISTED),
+            guess: expected <= 1,
         }
     }
 
@@ -74,8 +83,9 @@ impl Groups {
             }
             let Some(slice) = self.slices.front().cloned() else { return Ok(None) };
             let buckets = *self.buckets.get_or_insert_with(|| buckets_of(&slice, self.interval));
+            let guess = std::mem::take(&mut self.guess) && slice.settings.event_buckets <= GUESSED_BUCKETS;
             let left = match self.store.capabilities().ordered_partitions {
-                true if partitions(&slice, buckets) > 1 => self.list_occupied(&slice, buckets).await?,
+                true if !guess && partitions(&slice, buckets) > 1 => self.list_occupied(&slice, buckets).await?,
                 _ => self.list_all(&slice, buckets),
             };
             self.buckets = left;
@@ -94,7 +104,8 @@ impl Groups {
         };
         let range = TimeBucket(buckets.oldest)..=TimeBucket(buckets.newest);
         // A time bucket must come whole, so that its records can be merged.
-        let limit = LISTED.max(slice.settings.event_buckets as usize + 1);
+        let limit = self.list_next.max(slice.settings.event_buckets as usize) + 1;
+        self.list_next = (self.list_next * 2).clamp(8, MOST_LISTED);
         let mut found = self.store.occupied(&table, &self.series, range, direction, limit).await?;
         let cut = (found.len() == limit).then(|| found.last().map(|(bucket, _)| *bucket)).flatten();
         if let Some(cut) = cut {

@@ -131,13 +131,14 @@ impl<'a> Filling<'a> {
         let rows_per_record = shape.map_or(1.0, |shape| shape.rows_per_record());
         let needed = plan.page_size as f64 * rows_per_record;
         let fan_out = shape.map_or(FIRST_FAN_OUT, |shape| shape.partitions(needed));
+        let fan_out = fan_out.clamp(1, engine.options.max_fan_out);
         Filling {
             engine,
             plan,
             fetching,
-            groups: Groups::new(engine.admission.store(plan.class).clone(), plan),
+            groups: Groups::new(engine.admission.store(plan.class).clone(), plan, fan_out),
             wave: VecDeque::new(),
-            fan_out: fan_out.clamp(1, engine.options.max_fan_out),
+            fan_out,
             rows_per_record,
             page: Page::default(),
             page_bytes: 0,

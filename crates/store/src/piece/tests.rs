@@ -11,7 +11,7 @@ use crate::{
         tests::{any_history, stored},
     },
     suite::{
-        fixture::{EVER, TIMEOUT, make_table, partition, table, write},
+        fixture::{EVER, TIMEOUT, interval, make_table, partition, row, table, write},
         model::Rows,
     },
 };
@@ -37,15 +37,8 @@ impl Case {
         Case { store, bounds, density: Density { rows: rows.len() as f64 / stored.len().max(1) as f64, bytes: 0.5 } }
     }
 
-    /// Everything up to the end or an error.
-    async fn read(
-        &self,
-        interval: Interval,
-        order: Order,
-        after: Option<Position>,
-        rows: usize,
-    ) -> (Vec<Row>, Option<StoreError>) {
-        let mut reader = PieceReader::new(
+    fn open(&self, interval: Interval, order: Order, after: Option<Position>) -> PieceReader {
+        PieceReader::new(
             self.store.clone(),
             table(PIECE),
             partition("s", 0, 7),
@@ -54,7 +47,18 @@ impl Case {
             interval,
             order,
             after,
-        );
+        )
+    }
+
+    /// Everything up to the end or an error.
+    async fn read(
+        &self,
+        interval: Interval,
+        order: Order,
+        after: Option<Position>,
+        rows: usize,
+    ) -> (Vec<Row>, Option<StoreError>) {
+        let mut reader = self.open(interval, order, after);
         let mut found = Vec::new();
         while !reader.is_exhausted() {
             let fetched = reader.fetch(ReadLimits { rows, bytes: usize::MAX, timeout: TIMEOUT }).await;
@@ -86,6 +90,25 @@ fn any_order() -> impl Strategy<Value = Order> {
 fn any_bound(rows: &[Row], at: prop::sample::Index, shift: i64) -> Timestamp {
     let time = rows[at.index(rows.len())].position.time.nanos();
     Timestamp::from_nanos(time.saturating_add(shift))
+}
+
+#[test]
+fn a_few_rows_from_the_middle_of_a_block_cost_that_block_and_no_other() {
+    let rows: Vec<Row> = (0..200).rev().map(|time| row(time, "e", "k", "some value")).collect();
+    let blocks = stored(&rows, 600, Codec::Lz4);
+    assert!(blocks.len() > 4);
+    block_on(async {
+        let case = Case::new(&rows, &blocks).await;
+        for middle in &blocks[1..blocks.len() - 1] {
+            let at = middle.position.time.nanos() + 5;
+            for (order, within) in [(Order::LatestFirst, interval(0, at)), (Order::OldestFirst, interval(at, 1000))] {
+                let mut reader = case.open(within, order, None);
+                reader.fetch(ReadLimits { rows: 2, bytes: usize::MAX, timeout: TIMEOUT }).await.unwrap();
+                assert!(reader.take_all().len() >= 2);
+                assert_eq!(reader.bytes_read(), middle.bytes() as u64, "{order:?} {at}");
+            }
+        }
+    });
 }
 
 proptest! {

@@ -66,8 +66,18 @@ impl Rows {
         }
     }
 
+    /// Panics unless this answers a scan: with the right rows, and saying whether more follow. A full page may say so where nothing
+    /// does.
+    pub fn check(&self, scan: &Scan, found: &ScanPage) {
+        let exact = self.answer(scan);
+        assert_eq!(found.rows, exact.rows, "{scan:?}");
+        let bytes: usize = found.rows.iter().map(Row::bytes).sum();
+        let full = found.rows.len() == scan.max_rows || bytes >= scan.max_bytes;
+        assert!(found.more == exact.more || (full && found.more), "{scan:?}: more is {}", found.more);
+    }
+
     /// The exact answer to a scan.
-    pub fn answer(&self, scan: &Scan) -> ScanPage {
+    fn answer(&self, scan: &Scan) -> ScanPage {
         let mut rows = self.of_span(&scan.span, scan.direction);
         let mut bytes = 0;
         let mut taken = 0;
