@@ -70,11 +70,6 @@ impl Groups {
         }
     }
 
-    /// Whether it is certain that there are no more.
-    pub(crate) fn is_done(&self) -> bool {
-        self.listed.is_empty() && self.slices.is_empty()
-    }
-
     /// The next group, or `None` when there are no more.
     pub(crate) async fn next(&mut self) -> Result<Option<Group>, StoreError> {
         loop {

@@ -170,7 +170,7 @@ impl<'a> Filling<'a> {
                 self.close(&open);
                 let flow = drained?;
                 if flow != Flow::GoOn {
-                    self.finished = flow == Flow::Full && self.known_to_be_last(&open);
+                    self.finished = flow == Flow::Full && self.is_last(&open).await;
                     return Ok(());
                 }
                 let bound = match self.plan.order {
@@ -423,10 +423,11 @@ impl<'a> Filling<'a> {
         }
     }
 
-    /// Whether nothing can follow: then the answer needs no token.
-    fn known_to_be_last(&self, open: &OpenGroup) -> bool {
+    /// Whether it is certain that nothing follows: then the answer needs no token. Looks for other partitions only where these have
+    /// ended with the page.
+    async fn is_last(&mut self, open: &OpenGroup) -> bool {
         let done = |open: &OpenGroup| open.heads.is_empty() && open.readers.iter().all(RecordReader::is_done);
-        done(open) && self.wave.iter().all(done) && self.groups.is_done()
+        done(open) && self.wave.iter().all(done) && matches!(self.next_group().await, Ok(None))
     }
 
     /// Lets what is done beside a read know how far it came.

@@ -347,3 +347,25 @@ fn pages_of_a_long_history_read_no_more_than_they_serve() {
         assert!(read <= served + served / 10, "{read} bytes were read for {served}");
     });
 }
+
+/// R2: also where one partition is likely to be enough, so that no list of partitions was asked for.
+#[test]
+fn a_page_that_ends_with_the_history_has_no_token_and_one_that_does_not_has() {
+    run(|world| async move {
+        world.namespace(NamespaceConfig::default()).await;
+        let (now, day) = (world.now(), 86_400_000_000_000);
+        let ids: Vec<String> = (0..10).map(|at| format!("e{at}")).collect();
+        for (series, older) in [("short", false), ("long", true)] {
+            let mut events: Vec<_> = ids.iter().map(|id| event(series, now, id, &[("k", "v")])).collect();
+            events.extend(older.then(|| event(series, now - day, "old", &[("k", "v")])));
+            world.write(events).await.unwrap();
+        }
+        for page_size in [5, 10] {
+            for (series, follows) in [("short", page_size < 10), ("long", true)] {
+                let page = world.read(ReadRequest { page_size, ..history(series) }).await.unwrap();
+                assert_eq!(page.records.len(), page_size as usize);
+                assert_eq!(page.next_page_token.is_some(), follows, "{series} {page_size}");
+            }
+        }
+    });
+}
