@@ -1,6 +1,7 @@
 //! A ring of real Cassandra nodes on loopback: node N listens on `127.0.0.N`, all on the same ports, which are
 //! chosen when the ring starts.
 
+mod certificates;
 mod files;
 
 use std::{
@@ -12,10 +13,12 @@ use std::{
     time::Duration,
 };
 
+pub use certificates::Authority;
 use serde::{Deserialize, Serialize};
 
 use crate::{
     cache,
+    disk::SmallDisk,
     error::{TestbedError, cannot},
     java,
     maven::Jars,
@@ -38,6 +41,9 @@ const START_PATIENCE: Duration = Duration::from_secs(180);
 /// An OPTIONS request of protocol version 4, and how its answer begins: SUPPORTED.
 const OPTIONS: [u8; 9] = [4, 0, 0, 0, 5, 0, 0, 0, 0];
 const SUPPORTED: u8 = 6;
+/// What a node says when the first login is there, which is a moment after it answers.
+const FIRST_LOGIN: &str = "Created default superuser role";
+const AUTHORITY: &str = "authority";
 
 /// What a ring is like.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,16 +52,27 @@ pub struct Shape {
     pub datacenters: Vec<u8>,
     /// Whether clients have to say who they are; the first is `cassandra` with the password `cassandra`.
     pub logins: bool,
+    /// Who has to show a certificate when a client connects.
+    pub tls: Tls,
     /// Whether a node keeps what another one missed and hands it over later.
     pub hints: bool,
     /// Memory that each node may use for its objects, in MiB.
     pub heap_mib: u32,
+    /// The size of the last node's disk, in MiB, where it is to have one of its own: [`CassandraNode::disk`].
+    pub small_disk_mib: Option<u32>,
 }
 
 impl Shape {
     /// So many nodes in one data centre, for everyone.
     pub fn of_nodes(nodes: u8) -> Self {
-        Shape { datacenters: vec![nodes], logins: false, hints: true, heap_mib: HEAP_MIB }
+        Shape {
+            datacenters: vec![nodes],
+            logins: false,
+            tls: Tls::Off,
+            hints: true,
+            heap_mib: HEAP_MIB,
+            small_disk_mib: None,
+        }
     }
 
     fn nodes(&self) -> u8 {
@@ -71,6 +88,17 @@ impl Shape {
         let place = ends.take_while(|end| *end < number).count() + 1;
         (self.datacenters.len() > 1).then(|| format!("dc{place}"))
     }
+}
+
+/// Who shows a certificate when a client connects.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Tls {
+    /// Nobody: nothing is encrypted.
+    Off,
+    /// Each node, signed by the ring's own authority: [`Ring::authority`].
+    Nodes,
+    /// Clients too, signed by the authority whose certificate is in this PEM file.
+    Clients(PathBuf),
 }
 
 /// Where the nodes of a ring are.
@@ -109,8 +137,22 @@ impl Ring {
         (ports::loopback(number), self.cql_port).into()
     }
 
+    /// The certificate of the authority that signs those of the nodes, in PEM; there when they speak TLS.
+    pub fn authority(&self) -> PathBuf {
+        self.directory.join(format!("{AUTHORITY}.pem"))
+    }
+
     fn node_directory(&self, number: u8) -> PathBuf {
         self.directory.join(format!("node{number}"))
+    }
+
+    /// Where a node keeps its data, and the size of the disk there if it is one of its own.
+    fn storage(&self, number: u8) -> (PathBuf, Option<u32>) {
+        let directory = self.node_directory(number);
+        match self.shape.small_disk_mib {
+            Some(mib) if number == self.shape.nodes() => (directory.join("disk"), Some(mib)),
+            _ => (directory, None),
+        }
     }
 }
 
@@ -120,15 +162,18 @@ pub struct CassandraNode {
     number: u8,
     ring: Ring,
     process: ServerProcess,
+    disk: Option<SmallDisk>,
 }
 
 impl CassandraNode {
     /// Writes its configuration and starts it. Doesn't wait.
     fn start(ring: &Ring, number: u8) -> Result<Self, TestbedError> {
         let directory = ring.node_directory(number);
+        let (storage, mib) = ring.storage(number);
+        let disk = mib.map(|mib| SmallDisk::mount(&storage, mib)).transpose()?;
         files::write(ring, number, &directory)?;
         let process = Self::launch(ring, number, &directory)?;
-        Ok(CassandraNode { number, ring: ring.clone(), process })
+        Ok(CassandraNode { number, ring: ring.clone(), process, disk })
     }
 
     fn launch(ring: &Ring, number: u8, directory: &Path) -> Result<ServerProcess, TestbedError> {
@@ -142,7 +187,7 @@ impl CassandraNode {
     /// One that another process started.
     pub fn attach(ring: &Ring, number: u8, pid: u32) -> Self {
         let process = ServerProcess::attach(&format!("Cassandra node {number}"), &ring.node_directory(number), pid);
-        CassandraNode { number, ring: ring.clone(), process }
+        CassandraNode { number, ring: ring.clone(), process, disk: None }
     }
 
     /// Its number, from 1 on.
@@ -153,6 +198,11 @@ impl CassandraNode {
     /// Its process.
     pub fn process(&mut self) -> &mut ServerProcess {
         &mut self.process
+    }
+
+    /// The disk of its own, where its ring's shape gives it one.
+    pub fn disk(&self) -> Option<&SmallDisk> {
+        self.disk.as_ref()
     }
 
     /// Starts it again, with the data that it had. It must have ended.
@@ -166,13 +216,13 @@ impl CassandraNode {
 
     /// Waits until it answers clients.
     pub fn wait_until_ready(&mut self) -> Result<(), TestbedError> {
-        let address = self.ring.address(self.number);
-        self.process.wait_until(START_PATIENCE, || answers_cql(address))
+        let (ring, number) = (self.ring.clone(), self.number);
+        self.process.wait_until(START_PATIENCE, || is_ready(&ring, number))
     }
 
     /// Whether it answers clients now.
     pub fn is_ready(&self) -> bool {
-        answers_cql(self.ring.address(self.number))
+        is_ready(&self.ring, self.number)
     }
 }
 
@@ -199,6 +249,9 @@ impl Cassandra {
         JARS.fetch()?;
         let ring = Ring::new(shape)?;
         let watchdog = Watchdog::over(&ring.directory)?;
+        if ring.shape.tls != Tls::Off {
+            Authority::new(&ring.directory, AUTHORITY)?;
+        }
         let mut cassandra = Cassandra { ring, nodes: Vec::new(), watchdog };
         for number in 1..=nodes {
             let mut node = CassandraNode::start(&cassandra.ring, number)?;
@@ -207,6 +260,11 @@ impl Cassandra {
             ready?;
         }
         Ok(cassandra)
+    }
+
+    /// Where its nodes are.
+    pub fn ring(&self) -> &Ring {
+        &self.ring
     }
 
     /// Where clients reach its nodes.
@@ -228,9 +286,20 @@ impl Cassandra {
     }
 }
 
-fn answers_cql(address: SocketAddr) -> bool {
+fn is_ready(ring: &Ring, number: u8) -> bool {
+    let log = || fs::read_to_string(ServerProcess::log_path(&ring.node_directory(number))).unwrap_or_default();
+    // The first node makes the login for all.
+    answers_cql(ring.address(number), &ring.shape.tls)
+        && (!ring.shape.logins || number > 1 || log().contains(FIRST_LOGIN))
+}
+
+fn answers_cql(address: SocketAddr, tls: &Tls) -> bool {
     let patience = Duration::from_secs(1);
     let Ok(mut stream) = TcpStream::connect_timeout(&address, patience) else { return false };
+    // What is encrypted can't be asked from here. A node listens for clients once it is ready for them.
+    if *tls != Tls::Off {
+        return true;
+    }
     let mut header = [0; 9];
     stream.set_read_timeout(Some(patience)).is_ok()
         && stream.write_all(&OPTIONS).is_ok()

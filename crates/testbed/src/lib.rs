@@ -7,6 +7,7 @@
 //! | [`kafka`] | [`Kafka`]: one broker |
 //! | [`cluster`] | [`Cluster`]: a ring that outlives the command that started it |
 //! | [`cache`] | where downloads lie, outside of the tree, and whether the disk has room |
+//! | [`disk`] | [`SmallDisk`]: a disk of a server's own, to be filled up |
 //! | [`maven`] | pinned jars from the package registry, checked against a digest |
 //! | [`spark`] | [`Spark`]: Spark with the Cassandra connector, to run jobs on this machine |
 //! | [`java`] | which Java there is, and what to type when there is none |
@@ -21,6 +22,7 @@
 pub mod cache;
 pub mod cassandra;
 pub mod cluster;
+pub mod disk;
 pub mod error;
 pub mod java;
 pub mod kafka;
@@ -30,8 +32,9 @@ pub mod process;
 pub mod spark;
 pub mod watchdog;
 
-pub use cassandra::{Cassandra, CassandraNode, Shape};
+pub use cassandra::{Authority, Cassandra, CassandraNode, Shape, Tls};
 pub use cluster::Cluster;
+pub use disk::SmallDisk;
 pub use error::TestbedError;
 pub use kafka::Kafka;
 pub use spark::Spark;

@@ -9,7 +9,7 @@ use std::{
 use crate::error::{TestbedError, cannot};
 
 /// Waits for the pipe to close, ends each process whose id lies in a `pid` file in the folder or right below it, if its
-/// command line still names that folder, and deletes the folder.
+/// command line still names that folder, takes away the disks that were mounted for them, and deletes the folder.
 const SCRIPT: &str = r#"
 trap '' INT TERM HUP
 read -r _
@@ -22,6 +22,7 @@ for file in "$1"/pid "$1"/*/pid; do
         sleep 0.1
     done
 done
+umount -l "$1"/*/disk 2>/dev/null
 rm -rf -- "$1"
 "#;
 

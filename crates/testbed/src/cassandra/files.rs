@@ -1,11 +1,12 @@
 //! What a node is started with: `cassandra.yaml`, the log's configuration and the options of its Java.
 
 use std::{
+    fmt::Write as _,
     fs,
     path::{Path, PathBuf},
 };
 
-use super::Ring;
+use super::{AUTHORITY, Authority, Ring, Tls, certificates};
 use crate::{
     error::{TestbedError, cannot},
     ports,
@@ -74,7 +75,8 @@ const LOGBACK: &str = "\
 pub(super) fn write(ring: &Ring, number: u8, directory: &Path) -> Result<(), TestbedError> {
     let conf = directory.join("conf");
     fs::create_dir_all(&conf).map_err(cannot(format!("make {}", conf.display())))?;
-    let mut files = vec![("cassandra.yaml", yaml(ring, number, directory)), ("logback.xml", LOGBACK.to_owned())];
+    let yaml = yaml(ring, number) + &encryption(ring, number, &conf)?;
+    let mut files = vec![("cassandra.yaml", yaml), ("logback.xml", LOGBACK.to_owned())];
     if let Some(datacenter) = ring.shape.datacenter(number) {
         files.push(("cassandra-rackdc.properties", format!("dc={datacenter}\nrack=rack1\n")));
     }
@@ -85,10 +87,41 @@ pub(super) fn write(ring: &Ring, number: u8, directory: &Path) -> Result<(), Tes
     Ok(())
 }
 
-fn yaml(ring: &Ring, number: u8, directory: &Path) -> String {
+/// Makes what a node needs to speak TLS, and says where it is.
+fn encryption(ring: &Ring, number: u8, conf: &Path) -> Result<String, TestbedError> {
+    if ring.shape.tls == Tls::Off {
+        return Ok(String::new());
+    }
+    let authority = Authority::there(&ring.directory, AUTHORITY);
+    let keystore = authority.keystore_for(ports::loopback(number), conf)?;
+    let (keystore, password) = (keystore.display(), certificates::PASSWORD);
+    let mut options = format!(
+        "\
+client_encryption_options:
+  enabled: true
+  optional: false
+  store_type: PKCS12
+  keystore: '{keystore}'
+  keystore_password: {password}
+"
+    );
+    if let Tls::Clients(certificate) = &ring.shape.tls {
+        let truststore = conf.join("truststore.p12");
+        certificates::trust(&truststore, certificate)?;
+        let _ = write!(
+            options,
+            "  require_client_auth: true\n  truststore: '{}'\n  truststore_password: {password}\n",
+            truststore.display()
+        );
+    }
+    Ok(options)
+}
+
+fn yaml(ring: &Ring, number: u8) -> String {
     let (name, storage_port, cql_port) = (&ring.name, ring.storage_port, ring.cql_port);
     let (address, seed) = (ports::loopback(number), ports::loopback(1));
-    let (data, hints) = (directory.display(), ring.shape.hints);
+    let (storage, hints) = (ring.storage(number).0, ring.shape.hints);
+    let data = storage.display();
     let snitch = match ring.shape.datacenter(number) {
         Some(_) => "GossipingPropertyFileSnitch",
         None => "SimpleSnitch",
@@ -189,7 +222,7 @@ mod tests {
             jmx_ports: vec![3001, 3002],
             shape: Shape::of_nodes(2),
         };
-        let two = yaml(&ring, 2, Path::new("runs/ring-1/node2"));
+        let two = yaml(&ring, 2);
         for line in [
             "cluster_name: 'ring-1'",
             "listen_address: 127.0.0.2",
