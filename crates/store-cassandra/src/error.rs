@@ -24,13 +24,23 @@ pub enum ConnectError {
         /// Why.
         reason: String,
     },
-    /// No node answers, or none lets us in.
+    /// No node answers.
     #[error("cannot connect to Cassandra at {nodes}: {reason}")]
     Unreachable {
         /// Where it was tried.
         nodes: String,
         /// What the driver said.
         reason: String,
+    },
+    /// A node answers and won't have us. Waiting doesn't help.
+    #[error("Cassandra at {nodes} refuses this client: {advice} ({reason})")]
+    Refused {
+        /// Where it was tried.
+        nodes: String,
+        /// What the driver said.
+        reason: String,
+        /// What to do.
+        advice: String,
     },
     /// Connected, but the table of documents isn't there and can't be made.
     #[error("cannot prepare the keyspace of documents: {0}")]

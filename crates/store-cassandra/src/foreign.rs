@@ -119,7 +119,7 @@ impl ForeignTable {
     ) -> Result<Self, ForeignError> {
         let options = CassandraOptions { read_consistency: Level::LocalOne, ..options.clone() };
         let hedge = Arc::new(Hedge::new(0, options.hedge_after));
-        let (session, profiles) = session::connect(&options, &hedge).await?;
+        let (session, profiles) = session::connect(&options, &hedge, &env).await?;
         let looker = Looker { session: &session, profile: &profiles.reads, timeout: options.metadata_timeout };
         let mut schema = looker.schema(keyspace, table).await?;
         schema.time = Some(looker.time_column(&schema, time_column).await?);

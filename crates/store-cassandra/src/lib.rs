@@ -5,6 +5,7 @@
 //! | [`options`] | [`CassandraOptions`]: where the cluster is, replication, consistency, TLS, limits |
 //! | [`error`] | [`ConnectError`], and what an error of the driver means for whoever called |
 //! | `session` | the connection: policies, profiles, credentials |
+//! | `refusal` | why a node won't have us, and what to do |
 //! | `names` | which keyspace and table a table of the contract is |
 //! | `schema` | making and dropping tables, and how they are laid out |
 //! | `statements` | prepared statements, for each table the shapes that are used |
@@ -30,6 +31,7 @@ mod estimate;
 mod hedge;
 mod names;
 mod page;
+mod refusal;
 mod sample;
 mod scan;
 mod schema;

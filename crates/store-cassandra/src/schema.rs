@@ -10,7 +10,7 @@ use scylla::{
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::{
-    CassandraOptions,
+    CassandraOptions, ConnectError,
     error::{Fate, corrupt, fate, read_error, refused, unavailable, unknown},
     names::{self, Place},
 };
@@ -70,6 +70,22 @@ enum Goal<'a> {
     Unseen,
 }
 
+/// A change that wasn't made, or isn't known to be.
+struct ChangeFailure {
+    fate: Fate,
+    reason: String,
+}
+
+impl From<ChangeFailure> for StoreError {
+    fn from(failure: ChangeFailure) -> Self {
+        match failure.fate {
+            Fate::NotDone => unavailable(failure.reason),
+            Fate::NotUnderstood | Fate::Refused => refused(failure.reason),
+            Fate::Unknown => unknown(failure.reason),
+        }
+    }
+}
+
 /// Changes and looks at the schema.
 pub(crate) struct Schema<'a> {
     pub(crate) session: &'a Session,
@@ -78,16 +94,26 @@ pub(crate) struct Schema<'a> {
 
 impl Schema<'_> {
     /// Makes the keyspace and the table of documents, unless they are there.
-    pub(crate) async fn prepare_documents(&self) -> Result<(), StoreError> {
+    pub(crate) async fn prepare_documents(&self) -> Result<(), ConnectError> {
         let keyspace = &self.options.keyspace_prefix;
         let place = Place { keyspace: keyspace.clone(), table: DOCUMENTS_TABLE.to_owned() };
         if self.exists(&place).await? {
             return Ok(());
         }
-        self.create_keyspace(keyspace).await?;
+        self.create_keyspace(keyspace).await.map_err(|failure| self.not_prepared(failure))?;
         let id = as_uuid(xxh3_128(place.to_string().as_bytes()));
         let cql = format!("CREATE TABLE IF NOT EXISTS {place} ({DOCUMENTS}) WITH id = {id} AND {DOCUMENTS_SETTINGS}");
-        self.change(&cql, Goal::There(&place)).await
+        self.change(&cql, Goal::There(&place)).await.map_err(|failure| self.not_prepared(failure))
+    }
+
+    /// Rights that are missing don't come by waiting.
+    fn not_prepared(&self, failure: ChangeFailure) -> ConnectError {
+        if failure.fate != Fate::Refused {
+            return ConnectError::Schema(failure.into());
+        }
+        let nodes = self.options.contact_points.join(", ");
+        let advice = "the role that cassandra.user names may not make keyspaces: GRANT CREATE ON ALL KEYSPACES to it";
+        ConnectError::Refused { nodes, reason: failure.reason, advice: advice.to_owned() }
     }
 
     /// Makes a table of rows, unless it is there.
@@ -98,7 +124,7 @@ impl Schema<'_> {
         self.create_keyspace(&place.keyspace).await?;
         let comment = names::comment(&self.options.keyspace_prefix, table);
         let cql = format!("CREATE TABLE IF NOT EXISTS {place} ({COLUMNS}) WITH {SETTINGS} AND comment = '{comment}'");
-        self.change(&cql, Goal::There(place)).await
+        Ok(self.change(&cql, Goal::There(place)).await?)
     }
 
     /// Drops a table, if it is there.
@@ -106,7 +132,7 @@ impl Schema<'_> {
         if !self.exists(place).await? {
             return Ok(());
         }
-        self.change(&format!("DROP TABLE IF EXISTS {place}"), Goal::Gone(place)).await
+        Ok(self.change(&format!("DROP TABLE IF EXISTS {place}"), Goal::Gone(place)).await?)
     }
 
     /// All tables of rows of this store, in order.
@@ -136,22 +162,20 @@ impl Schema<'_> {
         Ok(rows.rows_num() > 0)
     }
 
-    async fn create_keyspace(&self, keyspace: &str) -> Result<(), StoreError> {
+    async fn create_keyspace(&self, keyspace: &str) -> Result<(), ChangeFailure> {
         let replication = self.options.replication.to_cql();
         let cql = format!("CREATE KEYSPACE IF NOT EXISTS {keyspace} WITH replication = {replication}");
         self.change(&cql, Goal::Unseen).await
     }
 
     /// Sends a change and waits until all nodes agree on it. After an unknown outcome, the goal tells.
-    async fn change(&self, cql: &str, goal: Goal<'_>) -> Result<(), StoreError> {
+    async fn change(&self, cql: &str, goal: Goal<'_>) -> Result<(), ChangeFailure> {
         let mut statement = Statement::new(cql);
         statement.set_request_timeout(Some(self.options.schema_timeout));
         let Err(error) = self.session.query_unpaged(statement, ()).await else { return Ok(()) };
         match fate(&error) {
-            Fate::NotDone => Err(unavailable(error.to_string())),
-            Fate::NotUnderstood | Fate::Refused => Err(refused(error.to_string())),
             Fate::Unknown if self.is_reached(goal).await => Ok(()),
-            Fate::Unknown => Err(unknown(error.to_string())),
+            fate => Err(ChangeFailure { fate, reason: error.to_string() }),
         }
     }
 

@@ -2,6 +2,8 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
+use anabranch_runtime::Env;
+use anabranch_store::hedge::Hedge;
 use scylla::{
     client::{
         execution_profile::{ExecutionProfile, ExecutionProfileBuilder, ExecutionProfileHandle},
@@ -19,8 +21,7 @@ use tokio_rustls::rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
 };
 
-use crate::{CassandraOptions, ConnectError, Level, TlsOptions, hedge::SlowReads};
-use anabranch_store::hedge::Hedge;
+use crate::{CassandraOptions, ConnectError, Level, TlsOptions, hedge::SlowReads, refusal};
 
 /// A node that stands still without closing its connections is noticed after this, and left out.
 const KEEPALIVE: Duration = Duration::from_secs(2);
@@ -45,6 +46,7 @@ pub(crate) struct Profiles {
 pub(crate) async fn connect(
     options: &CassandraOptions,
     hedge: &Arc<Hedge>,
+    env: &Env,
 ) -> Result<(Session, Profiles), ConnectError> {
     let profiles = profiles(options, hedge);
     let mut builder = SessionBuilder::new()
@@ -61,11 +63,10 @@ pub(crate) async fn connect(
     if let Some(tls) = &options.tls {
         builder = builder.tls_context(Some(TlsContext::Rustls023(Arc::new(client_config(tls)?))));
     }
-    let session = builder.build().await.map_err(|error| ConnectError::Unreachable {
-        nodes: options.contact_points.join(", "),
-        reason: error.to_string(),
-    })?;
-    Ok((session, profiles))
+    match builder.build().await {
+        Ok(session) => Ok((session, profiles)),
+        Err(error) => Err(refusal::explain(&error, options, env).await),
+    }
 }
 
 fn profiles(options: &CassandraOptions, hedge: &Arc<Hedge>) -> Profiles {

@@ -66,7 +66,7 @@ impl CassandraStore {
     pub async fn connect(options: CassandraOptions, env: Env) -> Result<Self, ConnectError> {
         options.check()?;
         let hedge = Arc::new(Hedge::new(options.hedge_permille, options.hedge_after));
-        let (session, profiles) = session::connect(&options, &hedge).await?;
+        let (session, profiles) = session::connect(&options, &hedge, &env).await?;
         Schema { session: &session, options: &options }.prepare_documents().await?;
         let (prefix, timeout) = (&options.keyspace_prefix, options.metadata_timeout);
         let documents = Documents::prepare(&session, prefix, &profiles, timeout).await;

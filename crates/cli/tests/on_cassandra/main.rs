@@ -2,3 +2,5 @@
 #![allow(clippy::unwrap_used)] // this is test code
 
 mod on_cassandra;
+#[path = "../program/mod.rs"]
+mod program;

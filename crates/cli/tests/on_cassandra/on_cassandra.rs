@@ -2,6 +2,7 @@
 //! everything, and looked at by one that may only SELECT.
 
 mod foreign;
+mod secured;
 
 use foreign::{Kind, Planted, place};
 use serde_json::Value;

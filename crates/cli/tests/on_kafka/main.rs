@@ -3,3 +3,5 @@
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)] // this is test code, on the real clock
 
 mod on_kafka;
+#[path = "../program/mod.rs"]
+mod program;

@@ -1,13 +1,12 @@
 //! What passes on the bus is shown to those who look; a server waits for a store and a broker that are away when it starts.
 
-mod program;
-
 use std::{collections::BTreeSet, time::Duration};
 
 use anabranch_bus::{Bus, Detection, KafkaBus, KafkaOptions, Published};
 use anabranch_runtime::Env;
 use anabranch_testbed::{Cassandra, Kafka};
-use program::{Program, run};
+
+use crate::program::{Program, run};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -55,7 +54,9 @@ fn tail_shows_detections_as_they_pass_and_takes_none_away() {
     assert_eq!(buckets, BTreeSet::from([0, 1, 2]), "{json}");
 
     // Without --from-beginning only what comes next is shown.
-    let mut tail = Program::start(&["bus", "tail", "--bus", &url, "--count", "1", "--output", "json"]);
+    let mut tail = Program::start_in("tail", |_, _| {
+        ["bus", "tail", "--bus", &url, "--count", "1", "--output", "json"].map(str::to_owned).to_vec()
+    });
     let (env, mut next) = (Env::system(), 100);
     let begun = env.monotonic();
     while tail.is_running() {

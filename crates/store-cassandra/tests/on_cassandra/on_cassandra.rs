@@ -4,6 +4,7 @@
 mod datacentres;
 mod faults;
 mod fixture;
+mod secured;
 mod tables;
 
 use anabranch_store::{contract_suite, durable_suite};

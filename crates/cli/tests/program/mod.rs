@@ -1,4 +1,4 @@
-//! The program as a process, and commands that are run to their end.
+//! The program as a process, and commands that are run to their end, for tests on real servers.
 
 use std::{
     fs,
@@ -23,10 +23,6 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    pub(crate) fn start(arguments: &[&str]) -> Program {
-        Program::start_in("tail", |_, _| arguments.iter().map(|&argument| argument.to_owned()).collect())
-    }
-
     /// A server on free ports, with this configuration.
     pub(crate) fn serve(arguments: &[&str], config: &str) -> Program {
         Program::start_in("serve", |directory, [grpc, http]| {
@@ -37,7 +33,8 @@ impl Program {
         })
     }
 
-    fn start_in(kind: &str, arguments: impl FnOnce(&Path, [SocketAddr; 2]) -> Vec<String>) -> Program {
+    /// Any command, made from its folder and two free addresses.
+    pub(crate) fn start_in(kind: &str, arguments: impl FnOnce(&Path, [SocketAddr; 2]) -> Vec<String>) -> Program {
         let directory = cache::fresh_directory(kind).unwrap();
         let watchdog = Watchdog::over(&directory).unwrap();
         let ports: [u16; 2] = ports::free(&[Ipv4Addr::LOCALHOST]).unwrap();
