@@ -31,8 +31,43 @@ pub(crate) enum Work {
     /// Every crate's tests of this name, beside programs that aren't ours, on a machine that may be busy: what fails is run once
     /// more, and told when it passes then.
     OnServers(&'static str),
+    /// The tests of everything at once, as far as it was asked for.
+    OnRing,
     /// A function that passes or fails as one check.
     Function(fn(&Workspace) -> Result<bool>),
+}
+
+/// What of the ring's tests is to be run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RingTests {
+    /// One after another goes away.
+    Singles,
+    /// Two at once go away, those that this seed draws.
+    Pairs(u64),
+    /// Both.
+    Both(u64),
+}
+
+impl RingTests {
+    /// In the names of tests in which two at once go away.
+    const TWO: &str = "two_at_once";
+    /// Tells a test which seed to take.
+    const SEED: &str = "ANABRANCH_RING_SEED";
+
+    fn seed(self) -> Option<u64> {
+        match self {
+            Self::Singles => None,
+            Self::Pairs(seed) | Self::Both(seed) => Some(seed),
+        }
+    }
+
+    fn filter(self) -> &'static [&'static str] {
+        match self {
+            Self::Singles => &["--skip", Self::TWO],
+            Self::Pairs(_) => &[Self::TWO],
+            Self::Both(_) => &[],
+        }
+    }
 }
 
 /// Everything is built once, with all there is.
@@ -151,7 +186,7 @@ pub(crate) const TIERS: &[Tier] = &[
         name: "ring",
         about: "servers and workers on three nodes and a broker, while one after another goes away",
         needs: &[JAVA, MAVEN, CASSANDRA, KAFKA],
-        work: Work::OnServers("on_ring"),
+        work: Work::OnRing,
         stops_the_rest: false,
     },
 ];
@@ -162,7 +197,7 @@ impl Tier {
     }
 
     /// Runs the tier, or skips it when something it needs is missing and may not be installed.
-    pub(crate) fn run(&self, workspace: &Workspace, permission: Permission) -> TierReport {
+    pub(crate) fn run(&self, workspace: &Workspace, permission: Permission, ring: RingTests) -> TierReport {
         println!("\n== {}: {}", self.name, self.about);
         let started = Instant::now();
         for need in self.needs {
@@ -171,7 +206,7 @@ impl Tier {
                 return self.skipped(skip);
             }
         }
-        let count = self.work.run(workspace).unwrap_or_else(|error| {
+        let count = self.work.run(workspace, ring).unwrap_or_else(|error| {
             eprintln!("error: {error:#}");
             Count::check(false)
         });
@@ -199,33 +234,39 @@ impl Tier {
 }
 
 impl Work {
-    fn run(&self, workspace: &Workspace) -> Result<Count> {
+    fn run(&self, workspace: &Workspace, ring: RingTests) -> Result<Count> {
         match self {
             Self::Check(args) => {
                 let success = process::run(&mut process::cargo(&workspace.root, args))?;
                 Ok(Count::check(success))
             }
-            Self::Tests(args) => count(workspace, args),
-            Self::OnServers(name) => {
-                // Built as all tests are built; what they print is the story of the run.
-                let tests = ["test", "--workspace", "--features", KAFKA_TOO, "--test", name, "--no-fail-fast"];
-                let args = [&tests[..], &["--", "--show-output"]].concat();
-                let mut first = count(workspace, &args)?;
-                if first.failed_by_name(ACCIDENTS) {
-                    let failed: Vec<&str> = first.failures.iter().map(String::as_str).collect();
-                    let again = count(workspace, &[&args[..], &["--exact"], &failed].concat())?;
-                    first.run_again(&again);
-                }
-                Ok(first)
-            }
+            Self::Tests(args) => count(workspace, args, None),
+            Self::OnServers(name) => on_servers(workspace, name, &[], None),
+            Self::OnRing => on_servers(workspace, "on_ring", ring.filter(), ring.seed()),
             Self::Function(function) => Ok(Count::check(function(workspace)?)),
         }
     }
 }
 
-fn count(workspace: &Workspace, args: &[&str]) -> Result<Count> {
+fn on_servers(workspace: &Workspace, name: &str, filter: &[&str], seed: Option<u64>) -> Result<Count> {
+    // Built as all tests are built; what they print is the story of the run.
+    let tests = ["test", "--workspace", "--features", KAFKA_TOO, "--test", name, "--no-fail-fast"];
+    let args = [&tests[..], &["--", "--show-output"], filter].concat();
+    let mut first = count(workspace, &args, seed)?;
+    if first.failed_by_name(ACCIDENTS) {
+        let failed: Vec<&str> = first.failures.iter().map(String::as_str).collect();
+        let again = count(workspace, &[&tests[..], &["--", "--show-output", "--exact"], &failed].concat(), seed)?;
+        first.run_again(&again);
+    }
+    Ok(first)
+}
+
+fn count(workspace: &Workspace, args: &[&str], seed: Option<u64>) -> Result<Count> {
     let mut count = Count::default();
     let mut command = process::cargo(&workspace.root, args);
+    if let Some(seed) = seed {
+        command.env(RingTests::SEED, seed.to_string());
+    }
     let success = process::run_watched(&mut command, |line| count.add_line(line))?;
     count.finish(success);
     Ok(count)
@@ -251,7 +292,7 @@ mod tests {
         let breaks = Tier { work: Work::Function(|_| anyhow::bail!("cannot start")), ..TIERS[0] };
         for tier in [fails, breaks] {
             let tier = Tier { needs: &[], ..tier };
-            let count = tier.run(&workspace, Permission::Denied).count;
+            let count = tier.run(&workspace, Permission::Denied, RingTests::Singles).count;
             assert_eq!((count.passed, count.failed), (0, 1));
         }
     }

@@ -4,7 +4,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread::JoinHandle,
@@ -27,8 +27,9 @@ const BATCH: usize = 5;
 const PAUSE: Duration = Duration::from_millis(150);
 /// How long the load may make no progress, as when a node that was asked is gone.
 const STALL: Duration = Duration::from_secs(120);
-/// Servers that were killed are back within this many tries.
-const TRIES: usize = 40;
+/// How long a page may be asked for in vain, as when two nodes of three are away, and how often it is asked for.
+const UNSERVED: Duration = Duration::from_secs(240);
+const AGAIN: Duration = Duration::from_millis(200);
 
 /// A place in a history.
 type Position = (i64, String);
@@ -87,7 +88,7 @@ impl Oracle {
             let clients = [client(&server.grpc.to_string())];
             for series in self.series() {
                 let before = self.with(&series, |history| history.acknowledged.clone());
-                let found = scan(&clients, &series, &Counts::default(), 7).await;
+                let found = scan(&clients, &series, 7).await;
                 self.check(&series, &before, &found);
             }
         });
@@ -106,7 +107,7 @@ struct Counts {
 pub(crate) struct Load {
     counts: Arc<Counts>,
     stop: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<()>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 /// What a load has done.
@@ -144,7 +145,7 @@ impl Load {
                 });
             }));
         }
-        Load { counts, stop, threads }
+        Load { counts, stop, threads: Mutex::new(threads) }
     }
 
     /// Waits until so many more events are acknowledged and every reader has had its turn.
@@ -154,12 +155,21 @@ impl Load {
         let histories = scans.load(Ordering::Relaxed) + 2;
         let begun = Instant::now();
         while acknowledged.load(Ordering::Relaxed) < events || scans.load(Ordering::Relaxed) < histories {
-            let broken = self.threads.iter().any(JoinHandle::is_finished);
-            assert!(!broken, "a client has found something wrong; it is printed above");
+            self.is_well();
             assert!(begun.elapsed() < STALL, "writes or reads make no progress");
             std::thread::sleep(Duration::from_millis(20));
         }
         story.tell("  reads and writes go on");
+    }
+
+    /// No client has found anything wrong so far.
+    pub(crate) fn is_well(&self) {
+        let broken = self.threads().iter().any(JoinHandle::is_finished);
+        assert!(!broken, "a client has found something wrong; it is printed above");
+    }
+
+    fn threads(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Requests that failed though they were tried again.
@@ -167,9 +177,9 @@ impl Load {
         self.counts.failed.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn stop(self) -> Figures {
+    pub(crate) fn stop(&self) -> Figures {
         self.stop.store(true, Ordering::Relaxed);
-        for thread in self.threads {
+        for thread in self.threads().drain(..) {
             assert!(thread.join().is_ok(), "a client has found something wrong; it is printed above");
         }
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -230,7 +240,7 @@ async fn read(oracle: &Oracle, counts: &Counts, stop: &AtomicBool, addresses: &[
         let all = oracle.series();
         let Some(series) = (!all.is_empty()).then(|| all[turn % all.len()].clone()) else { continue };
         let before = oracle.with(&series, |history| history.acknowledged.clone());
-        let found = scan(&clients, &series, counts, turn).await;
+        let found = scan(&clients, &series, turn).await;
         oracle.check(&series, &before, &found);
         counts.scans.fetch_add(1, Ordering::Relaxed);
         env.sleep(PAUSE).await;
@@ -238,7 +248,7 @@ async fn read(oracle: &Oracle, counts: &Counts, stop: &AtomicBool, addresses: &[
 }
 
 /// A whole history, each page from the next server.
-async fn scan(clients: &[Client], series: &str, counts: &Counts, turn: usize) -> Vec<Position> {
+async fn scan(clients: &[Client], series: &str, turn: usize) -> Vec<Position> {
     let mut request = v1::ReadEventRecordsRequest {
         namespace: "plays".to_owned(),
         time_series_id: series.to_owned(),
@@ -247,7 +257,7 @@ async fn scan(clients: &[Client], series: &str, counts: &Counts, turn: usize) ->
     };
     let mut found = Vec::new();
     for page_number in turn.. {
-        let page = page(clients, &request, counts, page_number).await;
+        let page = page(clients, &request, page_number).await;
         for record in page.records {
             let [item] = &record.event_items[..] else { panic!("{series}: {record:?} has other items") };
             assert_eq!(item.event_item_value, value_of(&record.event_id).as_bytes(), "{series}: {}", record.event_id);
@@ -263,19 +273,14 @@ async fn scan(clients: &[Client], series: &str, counts: &Counts, turn: usize) ->
 }
 
 /// One page, from whichever server has it.
-async fn page(
-    clients: &[Client],
-    request: &v1::ReadEventRecordsRequest,
-    counts: &Counts,
-    turn: usize,
-) -> v1::ReadEventRecordsResponse {
-    let mut last = None;
-    for attempt in 0..TRIES {
-        match clients[(turn + attempt) % clients.len()].read(request.clone()).await {
+async fn page(clients: &[Client], request: &v1::ReadEventRecordsRequest, turn: usize) -> v1::ReadEventRecordsResponse {
+    let (env, begun) = (Env::system(), Instant::now());
+    for attempt in turn.. {
+        match clients[attempt % clients.len()].read(request.clone()).await {
             Ok(page) => return page,
-            Err(error) => last = Some(error),
+            Err(error) => assert!(begun.elapsed() < UNSERVED, "no server answers: {error:?}"),
         }
+        env.sleep(AGAIN).await;
     }
-    counts.failed.fetch_add(1, Ordering::Relaxed);
-    panic!("no server answers: {last:?}");
+    unreachable!("attempts have no end")
 }
