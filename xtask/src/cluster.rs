@@ -7,6 +7,7 @@ use anyhow::{Result, bail};
 
 use crate::process;
 use crate::test::need::{JAVA, MAVEN, Permission};
+use crate::test::report::Skip;
 use crate::workspace::Workspace;
 
 const HELP: &str = "\
@@ -35,7 +36,7 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode> {
         let permission = Permission::given(!install.is_empty(), ci);
         for need in [JAVA, MAVEN] {
             if let Err(skip) = need.provide("cluster", permission) {
-                bail!("{}; type `{}`, or add `--install`", skip.why, skip.line);
+                bail!(advice(&skip, permission));
             }
         }
     }
@@ -47,4 +48,22 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode> {
     }
     let mut testbed = Command::new(workspace.binary("debug", "anabranch-testbed"));
     Ok(crate::exit_code(process::run(testbed.args(args))?))
+}
+
+/// What to do about something that is missing; installing was tried where it was allowed.
+fn advice(skip: &Skip, permission: Permission) -> String {
+    let or = if permission == Permission::Denied { ", or add `--install`" } else { "" };
+    format!("{}; type `{}`{or}", skip.why, skip.line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn installing_is_proposed_only_where_it_was_not_tried() {
+        let skip = Skip { count: 1, what: "cluster".into(), why: "no `x`".into(), line: "get x".into() };
+        assert_eq!(advice(&skip, Permission::Denied), "no `x`; type `get x`, or add `--install`");
+        assert_eq!(advice(&skip, Permission::Granted), "no `x`; type `get x`");
+    }
 }
