@@ -103,7 +103,7 @@ fn state_file() -> Result<PathBuf, TestbedError> {
     Ok(cache::directory()?.join("cluster.json"))
 }
 
-/// One line for each server: where it is, and how it is.
+/// One line for each server: where it is, and how it is; and how to use them.
 impl fmt::Display for Cluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, pid) in (1..).zip(&self.pids) {
@@ -118,7 +118,21 @@ impl fmt::Display for Cluster {
             let state = state_of(&mut broker.attach(*pid));
             writeln!(f, "kafka        {}  pid {pid}  {state}", broker.address())?;
         }
-        write!(f, "data in {}", self.ring.directory.display())
+        writeln!(f, "data in {}", self.ring.directory.display())?;
+        write!(f, "to use it: {}", self.line_to_type())
+    }
+}
+
+impl Cluster {
+    /// Starts a server on it. Rows are kept three times unless it is told otherwise, which one node can't.
+    fn line_to_type(&self) -> String {
+        let nodes: Vec<String> = self.numbers().map(|number| self.ring.address(number).to_string()).collect();
+        let copies = if nodes.len() < 3 { "ANABRANCH_CASSANDRA_REPLICATION=1 " } else { "" };
+        let (feature, bus) = match &self.broker {
+            Some((broker, _)) => ("--features kafka ", format!(" --bus kafka://{}", broker.address())),
+            None => ("", String::new()),
+        };
+        format!("{copies}cargo run --release {feature}-- serve --store cassandra://{}{bus}", nodes.join(","))
     }
 }
 
@@ -127,5 +141,29 @@ fn state_of(process: &mut ServerProcess) -> &'static str {
         true if process.is_paused() => "paused",
         true => "running",
         false => "ended",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Shape;
+
+    #[test]
+    fn the_line_to_type_fits_the_number_of_nodes() {
+        let line = |nodes: u8| {
+            let ring = Ring {
+                name: "ring".to_owned(),
+                directory: "runs/ring".into(),
+                cql_port: 1000,
+                storage_port: 2000,
+                jmx_ports: Vec::new(),
+                shape: Shape::of_nodes(nodes),
+            };
+            Cluster { ring, pids: (1..=u32::from(nodes)).collect(), broker: None }.line_to_type()
+        };
+        let serve = "cargo run --release -- serve --store cassandra://127.0.0.1:1000";
+        assert_eq!(line(1), format!("ANABRANCH_CASSANDRA_REPLICATION=1 {serve}"));
+        assert_eq!(line(3), format!("{serve},127.0.0.2:1000,127.0.0.3:1000"));
     }
 }

@@ -112,4 +112,27 @@ fn a_server_waits_for_its_store_and_its_broker_and_goes_on_when_they_come() {
     assert!(written.0, "{written:?}");
     let read = server.run(&["read", "plays", "a"]);
     assert!(read.0 && read.1.contains("k=v"), "{read:?}");
+    what_goes_away_later_is_told_and_comes_back(&mut server, &mut ring, &mut kafka);
+}
+
+/// Without its broker a server serves on, and says that splits are late; without its store it isn't ready.
+fn what_goes_away_later_is_told_and_comes_back(server: &mut Program, ring: &mut Cassandra, kafka: &mut Kafka) {
+    kafka.process().kill().unwrap();
+    let are_late = |status, told: &str| status == 200 && told.contains("wide partitions are split later");
+    server.wait_until(PATIENCE, "/readyz", are_late);
+    server.wait_until(PATIENCE, "/metrics", |_, metrics| metrics.lines().any(|line| line == "anabranch_bus_up 0"));
+    let read = server.run(&["read", "plays", "a"]);
+    assert!(read.0 && read.1.contains("k=v"), "{read:?}");
+    kafka.restart().unwrap();
+    server.wait_until(PATIENCE, "/readyz", |status, told| (status, told) == (200, "ready\n"));
+
+    ring.node(1).process().pause().unwrap();
+    server.wait_until(PATIENCE, "/readyz", |status, _| status == 503);
+    assert_eq!(server.http("/healthz").unwrap(), (200, "ok\n".to_owned()));
+    ring.node(1).process().resume().unwrap();
+    server.wait_until(PATIENCE, "/readyz", |status, told| (status, told) == (200, "ready\n"));
+    let written = server.run(&["write", "plays", "--series", "b", "--item", "k=w"]);
+    assert!(written.0, "{written:?}");
+    let read = server.run(&["read", "plays", "b"]);
+    assert!(read.0 && read.1.contains("k=w"), "{read:?}");
 }
