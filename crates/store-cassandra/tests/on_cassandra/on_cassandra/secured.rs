@@ -52,8 +52,8 @@ fn options(ring: &Cassandra) -> CassandraOptions {
 
 /// The contract in short: what is acknowledged is read back (W1), and a document is changed by compare-and-set.
 async fn is_served(options: CassandraOptions) {
-    let store = CassandraStore::connect(options, Env::system()).await.unwrap_or_else(|error| panic!("{error}"));
-    let store: Arc<dyn Store> = Arc::new(store);
+    let store = Box::pin(CassandraStore::connect(options, Env::system())).await;
+    let store: Arc<dyn Store> = Arc::new(store.unwrap_or_else(|error| panic!("{error}")));
     let table = make_table(&store, "data_20260328").await;
     let (here, key) = (partition("s", 0, 0), MetaKey::new("scope", "name"));
     let rows = [row(2, "e", "k", "v"), row(1, "e", "k", "v")];
@@ -66,7 +66,7 @@ async fn is_served(options: CassandraOptions) {
 
 /// What a client that isn't let in is told.
 async fn is_refused(options: CassandraOptions) -> String {
-    let connected = Env::system().timeout(AT_ONCE, CassandraStore::connect(options, Env::system())).await;
+    let connected = Env::system().timeout(AT_ONCE, Box::pin(CassandraStore::connect(options, Env::system()))).await;
     match connected.expect("a refusal comes at once").map(drop) {
         Err(error @ ConnectError::Refused { .. }) => error.to_string(),
         other => panic!("not refused: {other:?}"),
