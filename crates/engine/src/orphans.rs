@@ -20,7 +20,8 @@ impl Engine {
             self.pause("orphans", &waits_for, self.options.orphans_after / 4).await;
             match self.sweep_orphans(&mut unclaimed).await {
                 Ok(Some(dropped)) => {
-                    let did = format!("dropped {dropped} tables without a slice, {} may be", unclaimed.len());
+                    let did =
+                        format!("dropped {dropped} tables that no slice claims; {} more are watched", unclaimed.len());
                     self.tasks.ended("orphans", &did, self.env.now());
                     INTERVAL.clone_into(&mut waits_for);
                 }

@@ -1,4 +1,5 @@
-//! How many split records a namespace has by state, as the last sweep found them: to be shown without reading them all again.
+//! How many split records a namespace has by state, as the last sweep found them and this server's workers left them since: to be
+//! shown without reading them all again.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -55,6 +56,16 @@ impl SplitSummary {
         self.wide.extend(other.wide.iter().take(room).cloned());
     }
 
+    fn subtract(&mut self, row: &WideRow) {
+        let state = row.state.name();
+        match self.states.get_mut(state) {
+            Some(count) if *count > 1 => *count -= 1,
+            _ => drop(self.states.remove(state)),
+        }
+        self.served = self.served.saturating_sub(u64::from(!row.served.is_empty()));
+        self.set_aside = self.set_aside.saturating_sub(u64::from(row.set_aside.is_some()));
+    }
+
     /// Partitions that were found wide.
     pub fn wide_partitions(&self) -> u64 {
         self.states.iter().filter(|(state, _)| **state != "NOT_WIDE").map(|(_, count)| count).sum()
@@ -68,6 +79,16 @@ pub(crate) struct Summaries(Mutex<BTreeMap<NamespaceName, SplitSummary>>);
 impl Summaries {
     pub(crate) fn replace(&self, all: BTreeMap<NamespaceName, SplitSummary>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = all;
+    }
+
+    /// A worker of this server has changed a record. Seen at once; what other servers do is found by the next sweep, as is a record
+    /// that none has counted yet.
+    pub(crate) fn changed(&self, before: &WideRow, after: &WideRow) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(summary) = all.get_mut(&after.partition.namespace) {
+            summary.subtract(before);
+            summary.add(after);
+        }
     }
 }
 
@@ -86,5 +107,39 @@ impl Engine {
     /// Events that wait in the queue of unsynced writes.
     pub fn queued_events(&self) -> usize {
         self.queue.size().0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_model::{EventBucket, PartitionKey, TimeBucket};
+    use anabranch_split::WidePartition;
+
+    use super::*;
+
+    #[test]
+    fn what_a_worker_did_is_counted_before_the_next_sweep() {
+        let name = NamespaceName::new("plays").unwrap();
+        let found = |series: &str| {
+            let series = TimeSeriesId::new(series).unwrap();
+            let partition = PartitionKey { series, time_bucket: TimeBucket(2), event_bucket: EventBucket(0) };
+            let wide = WidePartition::new(name.clone(), "data_20260328".to_owned(), partition);
+            WideRow::detected(wide, Timestamp::from_seconds(1))
+        };
+        let mut summary = SplitSummary::new(Timestamp::from_seconds(1));
+        summary.add(&found("a"));
+        summary.add(&found("b"));
+        let summaries = Summaries::default();
+        summaries.replace(BTreeMap::from([(name.clone(), summary)]));
+        let states = || summaries.0.lock().unwrap()[&name].states.clone().into_iter().collect::<Vec<_>>();
+
+        let parked = |row: WideRow| WideRow { state: State::Parked { reason: "no room".to_owned() }, ..row };
+        summaries.changed(&found("a"), &parked(found("a")));
+        assert_eq!(states(), [("DETECTED", 1), ("PARKED", 1)]);
+        summaries.changed(&found("b"), &parked(found("b")));
+        assert_eq!(states(), [("PARKED", 2)]);
+        // One that no sweep has seen yet.
+        summaries.changed(&found("c"), &parked(found("c")));
+        assert_eq!(states(), [("PARKED", 3)]);
     }
 }

@@ -170,6 +170,7 @@ impl Engine {
     fn note_rest(&self, before: &Loaded, rests: &Loaded) {
         let row = &rests.row;
         self.splits.router.learn(row);
+        self.splits.summaries.changed(&before.row, row);
         self.metrics.splits_ended.with_label_values(&[row.state.name()]).inc();
         let partition = &row.partition;
         match &row.state {
