@@ -141,7 +141,7 @@ impl Metrics {
         let opts = HistogramOpts::new("anabranch_read_partitions", "Partitions opened for one page").buckets(buckets);
         let partitions = Histogram::with_opts(opts).expect("names are constants");
         let retries = IntCounter::new("anabranch_read_retries_total", "Store calls of reads that were tried again");
-        Metrics {
+        let metrics = Metrics {
             events_written: by("anabranch_events_written_total", "Events stored durably", &["namespace"]),
             events_refused: by("anabranch_events_refused_total", "Events refused", &["namespace", "reason"]),
             events_failed: by("anabranch_events_failed_total", "Events of failed writes", &["namespace", "outcome"]),
@@ -206,11 +206,26 @@ impl Metrics {
             split_slowed: gauge("anabranch_split_slowed", "Waits of splits lengthened because reads were slow"),
             task_failures: by("anabranch_task_failures_total", "Background steps that failed", &["task"]),
             registry,
-        }
+        };
+        metrics.begin_at_zero();
+        metrics
     }
 }
 
 impl Metrics {
+    /// What is born as a 1 has not increased for Prometheus: the first of these would ring nobody.
+    fn begin_at_zero(&self) {
+        for outcome in ["same", "only_in_original", "differs"] {
+            self.comparisons.with_label_values(&[outcome]);
+        }
+        for found_by in ["verifier", "read", "comparison", "recheck"] {
+            self.checksum_mismatches.with_label_values(&[found_by]);
+        }
+        for state in ["COMPLETED", "FAILED", "NOT_WIDE", "PARKED"] {
+            self.splits_ended.with_label_values(&[state]);
+        }
+    }
+
     /// Shows the permits of the store's reads too.
     pub(crate) fn watch_permits(&self, permits: &Arc<Permits>, store: &Arc<dyn Store>) {
         let watched = Box::new(PermitMetrics::new(permits.clone(), store.clone()));
@@ -234,4 +249,25 @@ impl Default for Metrics {
 fn register<C: Collector + Clone + 'static>(registry: &Registry, collector: C) -> C {
     registry.register(Box::new(collector.clone())).expect("every name is registered once");
     collector
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_rings_somebody_is_there_before_it_happens() {
+        let text = prometheus::TextEncoder::new().encode_to_string(&Metrics::new().registry.gather()).unwrap();
+        let begun = [
+            r#"anabranch_comparisons_total{outcome="differs"} 0"#,
+            r#"anabranch_checksum_mismatches_total{found_by="comparison"} 0"#,
+            r#"anabranch_checksum_mismatches_total{found_by="read"} 0"#,
+            r#"anabranch_checksum_mismatches_total{found_by="recheck"} 0"#,
+            r#"anabranch_checksum_mismatches_total{found_by="verifier"} 0"#,
+            r#"anabranch_splits_ended_total{state="COMPLETED"} 0"#,
+        ];
+        for line in begun {
+            assert!(text.lines().any(|found| found == line), "{line} isn't in {text}");
+        }
+    }
 }
