@@ -22,6 +22,7 @@ use futures_util::stream;
 use super::{
     draw,
     place::{self, Place},
+    show,
 };
 use crate::http::Http;
 
@@ -52,13 +53,39 @@ impl Drop for Seat {
 struct Follower {
     http: Arc<Http>,
     place: Place,
-    /// What they see.
-    seen: String,
+    /// What they were told last.
+    told: Option<Told>,
     refresh: Duration,
     _seat: Seat,
 }
 
-/// Sends a page each time it has changed.
+/// What those who follow are told.
+#[derive(PartialEq, Eq)]
+enum Told {
+    /// The page as it is now.
+    Page(String),
+    /// Why it can't be drawn now: what is seen is old.
+    Trouble(String),
+}
+
+impl Told {
+    async fn now(follower: &Follower) -> Told {
+        match draw(&follower.http.operations, &follower.place).await {
+            Ok(page) => Told::Page(page.body.into_string()),
+            Err(failure) => Told::Trouble(show::one_line(&failure.message)),
+        }
+    }
+
+    fn event(&self) -> Option<Event> {
+        let (kind, text) = match self {
+            Told::Page(drawn) => ("page", drawn),
+            Told::Trouble(reason) => ("trouble", reason),
+        };
+        Event::default().event(kind).json_data(text).ok()
+    }
+}
+
+/// Sends a page each time it has changed, and says when it can't be drawn.
 pub(super) async fn follow(State(http): State<Arc<Http>>, request: Request) -> Response {
     let at = place::parameter(request.uri(), "at").and_then(|at| at.parse().ok());
     let Some(place) = at.and_then(|at| Place::parse(&at)) else { return StatusCode::NOT_FOUND.into_response() };
@@ -68,7 +95,7 @@ pub(super) async fn follow(State(http): State<Arc<Http>>, request: Request) -> R
         return StatusCode::NO_CONTENT.into_response();
     };
     let Some(refresh) = page.refresh else { return StatusCode::NO_CONTENT.into_response() };
-    let follower = Follower { http, place, seen: String::new(), refresh, _seat: seat };
+    let follower = Follower { http, place, told: None, refresh, _seat: seat };
     let events = stream::unfold(follower, |follower| Box::pin(next(follower)));
     let headers = [(header::CACHE_CONTROL, "no-store"), (header::X_CONTENT_TYPE_OPTIONS, "nosniff")];
     (headers, Sse::new(events).keep_alive(KeepAlive::default())).into_response()
@@ -76,15 +103,13 @@ pub(super) async fn follow(State(http): State<Arc<Http>>, request: Request) -> R
 
 async fn next(mut follower: Follower) -> Option<(Result<Event, Infallible>, Follower)> {
     loop {
-        if !follower.seen.is_empty() && !wait(&follower).await {
+        if follower.told.is_some() && !wait(&follower).await {
             return None;
         }
-        // What can't be drawn now stays as it was.
-        let Ok(page) = draw(&follower.http.operations, &follower.place).await else { continue };
-        let drawn = page.body.into_string();
-        if drawn != follower.seen {
-            let event = Event::default().event("page").json_data(&drawn).ok()?;
-            follower.seen = drawn;
+        let told = Some(Told::now(&follower).await);
+        if told != follower.told {
+            let event = told.as_ref()?.event()?;
+            follower.told = told;
             return Some((Ok(event), follower));
         }
     }

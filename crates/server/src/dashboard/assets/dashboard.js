@@ -11,8 +11,16 @@
   let source = null;
   let waiting = null;
   let pressing = false;
+  let again = null;
+  let stale = null;
 
-  const say = (text) => { if (state && state.textContent !== text) state.textContent = text; };
+  // What isn't fresh any more stays in sight, wherever on the page somebody is.
+  const say = (text, isStale = false) => {
+    if (!state) return;
+    if (state.textContent !== text) state.textContent = text;
+    state.classList.toggle("stale", isStale);
+  };
+  const moment = () => `${new Date().toISOString().slice(11, 19)} UTC`;
 
   const isFilledIn = (field) =>
     field.matches("select")
@@ -41,21 +49,36 @@
   };
 
   const show = () => {
-    if (waiting === null) return;
+    if (waiting === null || stale) return;
     if (isBusy()) { say("Paused while you are busy here."); return; }
     put(waiting);
     waiting = null;
     say("Live");
   };
 
-  const stop = () => { if (source) { source.close(); source = null; } };
+  const stop = () => {
+    clearTimeout(again);
+    if (source) { source.close(); source = null; }
+  };
+
+  // A browser tries again by itself where a connection broke, but not where it was answered with something else.
+  const lost = () => {
+    if (!stale) stale = moment();
+    const isRefused = source && source.readyState === EventSource.CLOSED;
+    const reason = isRefused ? "The server has no room for another live page, or isn't ready" : "The server does not answer";
+    say(`${reason}: this is how it was at ${stale}. Trying again.`, true);
+    if (isRefused) { stop(); again = setTimeout(follow, 5000); }
+  };
 
   const follow = () => {
     if (source || document.hidden) return;
     source = new EventSource(address);
-    source.addEventListener("open", () => say("Live"));
-    source.addEventListener("page", (event) => { waiting = JSON.parse(event.data); show(); });
-    source.addEventListener("error", () => say("The server does not answer; trying again."));
+    source.addEventListener("page", (event) => { stale = null; waiting = JSON.parse(event.data); show(); });
+    source.addEventListener("trouble", (event) => {
+      if (!stale) stale = moment();
+      say(`This is how it was at ${stale}. It can't be drawn anew: ${JSON.parse(event.data)}`, true);
+    });
+    source.addEventListener("error", lost);
   };
 
   document.addEventListener("visibilitychange", () => (document.hidden ? stop() : follow()));
