@@ -51,7 +51,8 @@ pub(super) fn failure(status: StatusCode, failure: &Failure) -> Markup {
         html! {
             h1 { (title) }
             p.failure { (show::one_line(&failure.message)) }
-            @if !failure.details.violations.is_empty() {
+            // One alone is the message.
+            @if failure.details.violations.len() > 1 {
                 ul {
                     @for violation in &failure.details.violations {
                         li { code { (show::one_line(&violation.field)) } ": " (show::one_line(&violation.reason)) }

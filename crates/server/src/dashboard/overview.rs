@@ -13,6 +13,8 @@ use super::{
 use crate::operations::{Answer, Operations};
 
 const REFRESH: Duration = Duration::from_secs(2);
+/// Namespaces that are listed one after the other, whether anything happens in them or not.
+const UNFOLDED: usize = 20;
 
 pub(super) fn draw(operations: &Operations) -> Answer<Page> {
     let overview = operations.get_overview(&v1::GetOverviewRequest::default())?;
@@ -73,11 +75,41 @@ fn where_to(warning: &Warning) -> (Option<String>, &'static str) {
     }
 }
 
+/// Those with trouble first, then those with traffic; where there are many, those without are folded away.
 fn namespaces(overview: &Overview) -> Markup {
+    let mut all: Vec<&NamespaceOverview> = overview.namespaces.iter().collect();
+    all.sort_by_key(|namespace| (!is_troubled(overview, namespace), is_idle(namespace)));
+    let busy = all.iter().take_while(|namespace| is_troubled(overview, namespace) || !is_idle(namespace)).count();
+    let (seen, folded) = all.split_at(if all.len() > UNFOLDED { busy } else { all.len() });
+    let about = format!(
+        "Rates and read latency over {}; the line shows ten minutes of events.",
+        show::duration(overview.window.as_ref())
+    );
     html! {
-        div.scroll tabindex="0" role="region" aria-label="Namespaces" #namespace-table {
+        @if !seen.is_empty() { (table(seen, "namespace-table", &about)) }
+        @if !folded.is_empty() {
+            details #idle-namespaces open[seen.is_empty()] {
+                summary { (folded.len()) " without traffic in the last ten minutes, on this server" }
+                (table(folded, "idle-table", &about))
+            }
+        }
+    }
+}
+
+fn is_troubled(overview: &Overview, namespace: &NamespaceOverview) -> bool {
+    overview.warnings.iter().any(|warning| warning.namespace == namespace.name)
+}
+
+/// Nothing was written or read for ten minutes.
+fn is_idle(namespace: &NamespaceOverview) -> bool {
+    namespace.recent.iter().all(|step| step.events == 0 && step.pages == 0)
+}
+
+fn table(namespaces: &[&NamespaceOverview], id: &str, about: &str) -> Markup {
+    html! {
+        div.scroll tabindex="0" role="region" aria-label="Namespaces" id=(id) {
             table.cards {
-                caption { "Rates and read latency over " (show::duration(overview.window.as_ref())) "; the line shows ten minutes of events." }
+                caption { (about) }
                 thead { tr {
                     th scope="col" { "Namespace" }
                     th scope="col" { "Read mode" }
@@ -90,7 +122,7 @@ fn namespaces(overview: &Overview) -> Markup {
                     th.number scope="col" { "Wide" }
                     th scope="col" { "Splits" }
                 } }
-                tbody { @for namespace in &overview.namespaces { (row(namespace)) } }
+                tbody { @for namespace in namespaces { (row(namespace)) } }
             }
         }
     }

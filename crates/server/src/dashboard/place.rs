@@ -63,6 +63,8 @@ impl Form {
 pub(super) struct SplitFilter {
     pub(super) namespace: String,
     pub(super) series: String,
+    /// Only those of one state, as a longer list.
+    pub(super) state: Option<State>,
 }
 
 /// One split.
@@ -143,7 +145,11 @@ impl Place {
                 token: named("token"),
                 trail: parameters(uri).into_iter().filter(|(name, _)| name == "back").map(|(_, token)| token).collect(),
             }),
-            ["ui", "splits"] => Place::Splits(SplitFilter { namespace: named("namespace"), series: named("series") }),
+            ["ui", "splits"] => Place::Splits(SplitFilter {
+                namespace: named("namespace"),
+                series: named("series"),
+                state: State::from_str_name(&named("state").to_uppercase()),
+            }),
             ["ui", "splits", namespace, time_slice, series, time_bucket, event_bucket] => Place::Split(SplitName {
                 namespace: (*namespace).to_owned(),
                 time_slice: (*time_slice).to_owned(),
@@ -189,7 +195,9 @@ impl SeriesView {
 
 impl SplitFilter {
     pub(super) fn href(&self) -> String {
-        with_query("/ui/splits".to_owned(), &[("namespace", &self.namespace), ("series", &self.series)])
+        let state = self.state.map(|state| state.as_str_name().to_lowercase()).unwrap_or_default();
+        let pairs = [("namespace", self.namespace.as_str()), ("series", &self.series), ("state", &state)];
+        with_query("/ui/splits".to_owned(), &pairs)
     }
 }
 
@@ -258,7 +266,11 @@ mod tests {
                     trail: vec![token.clone() + "1", token.clone() + "2"],
                     token,
                 }),
-                Place::Splits(SplitFilter { namespace: "plays".to_owned(), series: id.clone() }),
+                Place::Splits(SplitFilter {
+                    namespace: "plays".to_owned(),
+                    series: id.clone(),
+                    state: (bucket % 3 == 0).then_some(State::NotWide),
+                }),
                 Place::Split(SplitName {
                     namespace: "plays".to_owned(),
                     time_slice: "data_20260328".to_owned(),

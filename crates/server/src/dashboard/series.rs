@@ -50,7 +50,7 @@ fn summary(found: &SeriesPartitions, view: &SeriesView) -> Markup {
     let least = if found.partitions.iter().any(|partition| partition.at_least) { "at least " } else { "" };
     let split = found.partitions.iter().filter(|partition| partition.served_until.is_some()).count();
     let wide = found.partitions.iter().filter(|partition| partition.bytes >= found.threshold_bytes).count();
-    let board = SplitFilter { namespace: view.namespace.clone(), series: view.series.clone() };
+    let board = SplitFilter { namespace: view.namespace.clone(), series: view.series.clone(), state: None };
     html! {
         dl.tiles {
             (layout::tile("Partitions", "partitions", &show::count(found.partitions.len() as u64), html! { (wide) " of them wide" }))
@@ -202,7 +202,7 @@ fn table(found: &SeriesPartitions, view: &SeriesView) -> Markup {
                         tr data-partition=(format!("{}/{}/{}", partition.time_slice, partition.time_bucket, partition.event_bucket)) {
                             th scope="row" { (show::second(partition.interval.unwrap_or_default().start.as_ref())) }
                             td data-label="Slice / buckets" {
-                                code { (partition.time_slice) } " / " (partition.time_bucket) " / " (partition.event_bucket)
+                                span { code { (partition.time_slice) } " / " (partition.time_bucket) " / " (partition.event_bucket) }
                             }
                             td.number data-label="Rows" data-field="rows" data-value=(partition.rows) { (least) (show::count(partition.rows)) }
                             td.number data-label="Size" data-field="bytes" data-value=(partition.bytes) { (least) (show::bytes(partition.bytes)) }

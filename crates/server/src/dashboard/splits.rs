@@ -14,9 +14,11 @@ use super::{
 use crate::operations::{Answer, Operations};
 
 const REFRESH: Duration = Duration::from_secs(2);
+/// Where there are so many splits that they have to be gone through twice.
+const SLOW_REFRESH: Duration = Duration::from_secs(10);
 /// Splits fetched for a board, of all namespaces together.
 const MOST: usize = 500;
-/// Cards of a column that are shown.
+/// Cards of a column that are shown; all of a state that were fetched when only that is asked for.
 const SHOWN: usize = 40;
 
 /// What a state is called and what happens in it.
@@ -35,6 +37,18 @@ const ASIDE: [(State, &str); 4] = [
     (State::Invalidated, "Not used any more; it is split anew."),
     (State::NotWide, "Smaller than the threshold after all."),
 ];
+
+/// Splits that a board shows.
+struct Board {
+    splits: Vec<Split>,
+    /// There are more of those that are done than are here.
+    is_cut: bool,
+}
+
+/// Done, and nobody is needed: there may be very many of them.
+fn is_calm(state: State) -> bool {
+    matches!(state, State::Completed | State::NotWide)
+}
 
 /// A state as a word that stands out.
 pub(super) fn badge(state: State) -> Markup {
@@ -67,29 +81,65 @@ pub(super) async fn draw(operations: &Operations, filter: &SplitFilter) -> Answe
         .into_iter()
         .map(|namespace| namespace.name)
         .collect();
-    let (splits, more) = fetch(operations, filter, &namespaces).await?;
+    let board = fetch(operations, filter, &namespaces).await?;
     let now = operations.engine.now();
+    let columns = |columns: &[(State, &str)]| {
+        html! { div.board { @for (state, about) in columns { (column(*state, about, &board, filter, now)) } } }
+    };
     let body = html! {
         h1 { "Splits" }
         p { "Wide partitions on their way into right-sized pieces. Originals are never changed." }
         (chooser(filter, &namespaces))
-        @if more { p.notice { "There are more than " (show::count(MOST as u64)) " splits; these are the first. Choose a namespace or a series." } }
-        h2 { "Pipeline" }
-        div.board { @for (state, about) in PIPELINE { (column(state, about, &splits, now)) } }
-        h2 { "Aside" }
-        div.board { @for (state, about) in ASIDE { (column(state, about, &splits, now)) } }
+        @match filter.state {
+            Some(state) => {
+                p { a href=(SplitFilter { state: None, ..filter.clone() }.href()) { "All states" } }
+                div.board.one { (column(state, about(state), &board, filter, now)) }
+            }
+            None => {
+                h2 { "Pipeline" }
+                (columns(&PIPELINE))
+                h2 { "Aside" }
+                (columns(&ASIDE))
+            }
+        }
     };
-    Ok(Page { title: "Splits".to_owned(), body, refresh: Some(REFRESH) })
+    let refresh = if board.is_cut { SLOW_REFRESH } else { REFRESH };
+    Ok(Page { title: "Splits".to_owned(), body, refresh: Some(refresh) })
 }
 
-/// Splits that are meant, and whether there are more.
-async fn fetch(operations: &Operations, filter: &SplitFilter, all: &[String]) -> Answer<(Vec<Split>, bool)> {
+fn about(state: State) -> &'static str {
+    PIPELINE.iter().chain(&ASIDE).find(|(known, _)| *known == state).map_or("", |(_, about)| about)
+}
+
+/// Splits that are meant. Where there are too many, those that are done give way to what is under way or needs a person.
+async fn fetch(operations: &Operations, filter: &SplitFilter, all: &[String]) -> Answer<Board> {
     let wanted = if filter.namespace.is_empty() { all } else { std::slice::from_ref(&filter.namespace) };
+    let states: Vec<State> = filter.state.into_iter().collect();
+    let (mut splits, is_cut) = list(operations, filter, wanted, &states).await?;
+    if is_cut && filter.state.is_none() {
+        let open: Vec<State> =
+            PIPELINE.iter().chain(&ASIDE).map(|(state, _)| *state).filter(|state| !is_calm(*state)).collect();
+        splits.retain(|split| is_calm(split.state()));
+        splits.extend(list(operations, filter, wanted, &open).await?.0);
+    }
+    let nanos = |split: &Split| split.update_time.and_then(|time| time.to_nanos().ok());
+    splits.sort_by_key(|split| (split.set_aside_reason.is_empty(), std::cmp::Reverse(nanos(split))));
+    Ok(Board { splits, is_cut })
+}
+
+/// The first of those in these states, or in any, and whether there are more.
+async fn list(
+    operations: &Operations,
+    filter: &SplitFilter,
+    wanted: &[String],
+    states: &[State],
+) -> Answer<(Vec<Split>, bool)> {
     let mut splits = Vec::new();
     for namespace in wanted {
         let request = v1::ListSplitsRequest {
             namespace: namespace.clone(),
             time_series_id: filter.series.clone(),
+            states: states.iter().map(|state| (*state).into()).collect(),
             page_size: (MOST - splits.len()) as u32,
             ..Default::default()
         };
@@ -112,22 +162,29 @@ fn chooser(filter: &SplitFilter, namespaces: &[String]) -> Markup {
             }
             label for="series" { "Series" }
             input #series name="series" value=(filter.series) placeholder="any" autocomplete="off" spellcheck="false";
+            @if let Some(state) = filter.state { input type="hidden" name="state" value=(state.as_str_name().to_lowercase()); }
             button type="submit" { "Show" }
         }
     }
 }
 
-fn column(state: State, about: &str, splits: &[Split], now: Timestamp) -> Markup {
-    let here: Vec<&Split> = splits.iter().filter(|split| split.state() == state).collect();
+fn column(state: State, about: &str, board: &Board, filter: &SplitFilter, now: Timestamp) -> Markup {
+    let here: Vec<&Split> = board.splits.iter().filter(|split| split.state() == state).collect();
     let id = place::column(state);
+    let shown = if filter.state.is_some() { MOST } else { SHOWN };
+    let is_cut = board.is_cut && (is_calm(state) || filter.state.is_some() || here.len() >= MOST);
+    let listed = SplitFilter { state: Some(state), ..filter.clone() };
     html! {
         section.column.none[here.is_empty()] id=(id) aria-labelledby=(format!("{id}-name")) data-state=(state.as_str_name()) data-count=(here.len()) {
-            h3 id=(format!("{id}-name")) { (name(state)) " " span.number { (here.len()) } }
+            h3 id=(format!("{id}-name")) { (name(state)) " " span.number { (show::count(here.len() as u64)) @if is_cut { "+" } } }
             p.more { (about) }
             @if !here.is_empty() {
-                ul { @for split in here.iter().take(SHOWN) { (card(split, now)) } }
+                ul { @for split in here.iter().take(shown) { (card(split, now)) } }
             }
-            @if here.len() > SHOWN { p.more { "and " (here.len() - SHOWN) " more" } }
+            @if here.len() > shown { p.more { a href=(listed.href()) { "and " (here.len() - shown) @if is_cut { " or more" } " others" } } }
+            @if is_cut && filter.state.is_some() {
+                p.more { "There are more. Choose a namespace or a series, or list them with " code { "anabranch split list" } "." }
+            }
         }
     }
 }

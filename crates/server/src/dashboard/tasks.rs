@@ -57,6 +57,15 @@ fn state(task: &TaskStatus) -> Markup {
     }
 }
 
+fn next_run(next: &anabranch_api::wkt::Timestamp, now: Timestamp) -> Markup {
+    let is_due = next.to_nanos().is_ok_and(|nanos| nanos < now.nanos().saturating_add(1_000_000_000));
+    if is_due {
+        html! { "now" }
+    } else {
+        show::ago(Some(next), now)
+    }
+}
+
 fn row(task: &TaskStatus, now: Timestamp) -> Markup {
     let about = ABOUT.iter().find(|(name, _)| *name == task.name).map_or("", |(_, about)| about);
     html! {
@@ -69,7 +78,7 @@ fn row(task: &TaskStatus, now: Timestamp) -> Markup {
                 span data-field="waits_for" data-value=(task.waits_for) {
                     @if task.waits_for.is_empty() { "nothing" } @else { (show::one_line(&task.waits_for)) }
                 }
-                @if let Some(next) = &task.next_run_time { span.more.under { "next run " (show::ago(Some(next), now)) } }
+                @if let Some(next) = &task.next_run_time { span.more.under { "next run " (next_run(next, now)) } }
             } }
             td.number data-label="Runs" { (show::count(task.runs)) }
             td.number data-label="Failures" {

@@ -2,6 +2,7 @@
 //! buttons do what they say. `ANABRANCH_PICTURES` names a folder for pictures of all pages.
 
 mod browser;
+mod edges;
 mod fixture;
 
 use browser::{Browser, Scheme};

@@ -1,6 +1,8 @@
 //! A server with something to look at: traffic, a wide id that was really split, one that was given up, and one whose piece was
 //! damaged behind the server's back, so that a comparison finds it.
 
+mod crowd;
+
 use std::{net::SocketAddr, time::Duration};
 
 use anabranch_api::{v1, wkt};
@@ -20,6 +22,8 @@ use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
 };
+
+pub(super) use crowd::{CROWDED, long_ids};
 
 /// The id that is split.
 pub(super) const WIDE: &str = "profile:123";
@@ -83,6 +87,18 @@ fn event(series: &str, time: Timestamp, id: &str, items: &[(&str, Bytes)]) -> v1
     }
 }
 
+/// Settings of a namespace in which what is written is sealed seconds later.
+fn sealing(split: v1::SplitSettings) -> v1::NamespaceConfig {
+    let seconds = |seconds, nanos| Some(wkt::Duration { seconds, nanos });
+    v1::NamespaceConfig {
+        accept_limit: seconds(1, 0),
+        seal_margin: seconds(1, 0),
+        write_slo: Some(v1::Slo { target: seconds(0, 100_000_000), max: seconds(0, 400_000_000) }),
+        split: Some(split),
+        ..Default::default()
+    }
+}
+
 impl Fixture {
     /// Everything that pages show is there when this answers.
     pub(super) async fn start() -> Fixture {
@@ -142,15 +158,7 @@ impl Fixture {
                 packing: packing.map(Into::into),
                 ..Default::default()
             };
-            let seconds = |seconds, nanos| Some(wkt::Duration { seconds, nanos });
-            let sealing = v1::NamespaceConfig {
-                accept_limit: seconds(1, 0),
-                seal_margin: seconds(1, 0),
-                write_slo: Some(v1::Slo { target: seconds(0, 100_000_000), max: seconds(0, 400_000_000) }),
-                split: Some(split),
-                ..Default::default()
-            };
-            let config = (name == "plays" || name == "ledger").then_some(sealing);
+            let config = (name == "plays" || name == "ledger").then(|| sealing(split));
             self.client
                 .create_namespace(v1::CreateNamespaceRequest { name: name.to_owned(), config, workload: String::new() })
                 .await
@@ -203,7 +211,14 @@ impl Fixture {
         }
     }
 
+    /// Old histories, each with most of its events on one day.
     async fn backfill(&self, namespace: &str, histories: &[(&str, u64)]) {
+        let events = histories.iter().flat_map(|(series, count)| old_history(series, *count));
+        self.backfill_events(namespace, events).await;
+    }
+
+    /// Writes old events, through a window for them.
+    async fn backfill_events(&self, namespace: &str, events: impl Iterator<Item = v1::Event>) {
         let day = Duration::from_secs(86_400);
         let interval = v1::TimeInterval {
             start: wire(then().saturating_sub(day * DAYS)),
@@ -216,23 +231,9 @@ impl Fixture {
             ..Default::default()
         };
         let window = self.client.open_backfill(open).await.unwrap();
-        for (series, count) in histories {
-            let told = |at: u64| json!({"title": "Dark", "episode": at, "device": "tv", "note": "water under the bridge ".repeat(16)});
-            let made = |at: u64| {
-                let time = then().saturating_add(Duration::from_secs(at));
-                event(series, time, &format!("e-{at:05}"), &[("play", Bytes::from(told(at).to_string()))])
-            };
-            let mut events: Vec<v1::Event> = (0..*count).map(made).collect();
-            // A little on most days before.
-            let before = |back: u32| {
-                let time = then().saturating_sub(day * back);
-                (0..back * 7 % 53).map(move |at| (back, time.saturating_add(Duration::from_secs(at.into())), at))
-            };
-            for (back, time, at) in (1..DAYS).flat_map(before) {
-                let value = Bytes::from(told(at.into()).to_string());
-                events.push(event(series, time, &format!("b-{back}-{at}"), &[("play", value)]));
-            }
-            self.write(namespace, events).await;
+        let events: Vec<v1::Event> = events.collect();
+        for batch in events.chunks(500) {
+            self.write(namespace, batch.to_vec()).await;
         }
         let close = v1::CloseBackfillRequest { namespace: namespace.to_owned(), id: window.id };
         self.client.close_backfill(close).await.unwrap();
@@ -389,6 +390,27 @@ impl Fixture {
         let end = answer.windows(4).position(|window| window == b"\r\n\r\n").unwrap();
         serde_json::from_slice(&answer[end + 4..]).unwrap_or_else(|error| panic!("{error}: {answer:?}"))
     }
+}
+
+/// An old history: most of it on one day, a little on most days before.
+fn old_history(series: &str, count: u64) -> Vec<v1::Event> {
+    let day = Duration::from_secs(86_400);
+    let told =
+        |at: u64| json!({"title": "Dark", "episode": at, "device": "tv", "note": "water under the bridge ".repeat(16)});
+    let made = |at: u64| {
+        let time = then().saturating_add(Duration::from_secs(at));
+        event(series, time, &format!("e-{at:05}"), &[("play", Bytes::from(told(at).to_string()))])
+    };
+    let mut events: Vec<v1::Event> = (0..count).map(made).collect();
+    let before = |back: u32| {
+        let time = then().saturating_sub(day * back);
+        (0..back * 7 % 53).map(move |at| (back, time.saturating_add(Duration::from_secs(at.into())), at))
+    };
+    for (back, time, at) in (1..DAYS).flat_map(before) {
+        let value = Bytes::from(told(at.into()).to_string());
+        events.push(event(series, time, &format!("b-{back}-{at}"), &[("play", value)]));
+    }
+    events
 }
 
 /// Changes a row of a piece where it lies, as a bad disk would.
