@@ -142,7 +142,7 @@ fn picture(session: &Session, frame: &Frame, trouble: Option<&str>) -> String {
     let mut text = format!(
         "Anabranch {}  {}  {} events queued  splits: {} running, {} waiting\n",
         escaped(&overview.version),
-        show_time(overview.time.as_ref()),
+        to_the_second(overview.time.as_ref()),
         show_count(overview.queued_events),
         show_count(overview.splits_running),
         show_count(overview.splits_waiting)
@@ -162,6 +162,11 @@ fn picture(session: &Session, frame: &Frame, trouble: Option<&str>) -> String {
     };
     let _ = write!(text, "\n{namespaces}\n{running}\n{}", tasks(frame).take_text(colors));
     text
+}
+
+/// A window has no room for nanoseconds.
+fn to_the_second(time: Option<&wkt::Timestamp>) -> String {
+    show_time(time.map(|time| wkt::Timestamp { nanos: 0, ..*time }).as_ref())
 }
 
 fn splits(running: &[Split]) -> Table {

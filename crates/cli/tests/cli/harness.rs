@@ -95,10 +95,19 @@ impl Place {
     }
 
     pub(crate) fn serve_with(&self, more: &[&str]) -> Server<'_> {
+        self.serve_in(more, &[])
+    }
+
+    /// The same, with something in its environment.
+    pub(crate) fn serve_in(&self, more: &[&str], environment: &[(&str, &str)]) -> Server<'_> {
         let log = File::create(self.path().join("server.log")).unwrap();
+        let any = ["--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"];
+        let any = any.chunks(2).filter(|flag| !more.contains(&flag[0])).flatten();
         let mut child = command(self.path())
-            .args(["serve", "--data", "data", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"])
+            .args(["serve", "--data", "data"])
+            .args(any)
             .args(more)
+            .envs(environment.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(log)

@@ -119,14 +119,18 @@ fn top_fits_its_window_and_ends_with_a_key() {
 }
 
 #[test]
-fn top_outlives_its_server_and_ends_with_ctrl_c() {
+fn top_outlives_its_server_sees_it_come_back_and_ends_with_ctrl_c() {
     let place = Place::new();
     let server = place.serve().with_namespace("plays");
     let mut terminal = Terminal::open(&place, &server);
     terminal.until("drawn", |seen| picture(seen).contains("plays"));
+    let address = server.grpc.clone();
     server.kill();
     let gone = terminal.until("told", |seen| picture(seen).contains("the server doesn't answer"));
     assert!(picture(&gone).contains("plays"), "what was told last stays: {:?}", picture(&gone));
+    let _again = place.serve_with(&["--grpc", address.strip_prefix("http://").unwrap()]).with_namespace("back");
+    let back = terminal.until("told again", |seen| picture(seen).contains("back  "));
+    assert!(!picture(&back).contains("doesn't answer"), "{:?}", picture(&back));
     terminal.press("\x03");
     assert!(terminal.end().starts_with('0'));
 }

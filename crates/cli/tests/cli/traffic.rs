@@ -23,7 +23,9 @@ fn the_demo_tells_how_a_wide_partition_splits_itself() {
         " verified ",
         " promoted ",
         " after ",
-        "the whole history, time",
+        "rows in the store",
+        "time to stream all of it",
+        "On the embedded store rows are cheap",
     ];
     let mut rest = story.as_str();
     for step in steps {

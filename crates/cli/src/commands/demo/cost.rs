@@ -1,8 +1,8 @@
-//! What reads of a history cost: a page here and there, and the whole of it.
+//! What reads of a history cost: a page here and there, the whole of it as a stream, and counting it in the server.
 
 use std::time::Duration;
 
-use anabranch_api::v1::{ReadEventRecordsRequest, TimeInterval};
+use anabranch_api::v1::{AggregateEventRecordsRequest, ReadEventRecordsRequest, TimeInterval};
 use anabranch_client::Client;
 use anabranch_model::Interval;
 use anabranch_runtime::Env;
@@ -17,10 +17,10 @@ use crate::{
 
 /// Records in a page that is measured.
 pub(super) const PAGE: u32 = 100;
-const PAGES: usize = 41;
-const WHOLES: usize = 5;
+/// Of a round.
+const PAGES: usize = 9;
 /// What differs by no more than this is within what two runs of the same differ by.
-const ALIKE: f64 = 0.05;
+const ALIKE: f64 = 0.1;
 
 /// Where and what to read.
 pub(super) struct Reads<'a> {
@@ -31,14 +31,12 @@ pub(super) struct Reads<'a> {
     pub(super) interval: Interval,
 }
 
-/// Medians.
-#[derive(Clone, Copy, Debug)]
+/// Everything that was measured of one side.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Cost {
-    page: Duration,
-    page_bytes: u64,
-    whole: Duration,
-    whole_bytes: u64,
-    pub(super) records: u64,
+    pages: Vec<Taken>,
+    wholes: Vec<Taken>,
+    counts: Vec<Taken>,
 }
 
 /// One read, measured.
@@ -49,27 +47,23 @@ struct Taken {
     records: u64,
 }
 
+/// What a history takes in the store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Room {
+    pub(super) rows: u64,
+    pub(super) bytes: u64,
+}
+
 impl Reads<'_> {
-    /// The same reads every time: the seed says where the pages are.
-    pub(super) async fn measure(&self, seed: u64) -> Outcome<Cost> {
-        self.whole().await?; // what is cold is warm from here on, before as well as after
+    /// One round. The same seed reads the same pages.
+    pub(super) async fn measure(&self, cost: &mut Cost, seed: u64) -> Outcome {
         let mut dice = Dice::new(seed);
-        let mut pages = Vec::new();
         for _ in 0..PAGES {
-            pages.push(self.page(dice.share()).await?);
+            cost.pages.push(self.page(dice.share()).await?);
         }
-        let mut wholes = Vec::new();
-        for _ in 0..WHOLES {
-            wholes.push(self.whole().await?);
-        }
-        let (page, whole) = (median(pages), median(wholes));
-        Ok(Cost {
-            page: page.time,
-            page_bytes: page.bytes,
-            whole: whole.time,
-            whole_bytes: whole.bytes,
-            records: whole.records,
-        })
+        cost.wholes.push(self.whole().await?);
+        cost.counts.push(self.count().await?);
+        Ok(())
     }
 
     /// All of it, once.
@@ -103,6 +97,31 @@ impl Reads<'_> {
             taken.bytes += page.response_context.iter().map(|context| context.bytes_read).sum::<u64>();
         }
         taken.time = self.env.monotonic().saturating_sub(begun);
+        self.found(taken)
+    }
+
+    async fn count(&self) -> Outcome<Taken> {
+        let begun = self.env.monotonic();
+        let mut request = AggregateEventRecordsRequest {
+            namespace: self.namespace.to_owned(),
+            time_series_ids: vec![self.series.to_owned()],
+            time_interval: Some(span(self.interval)),
+            ..AggregateEventRecordsRequest::default()
+        };
+        let mut taken = Taken::default();
+        loop {
+            let answer = self.client.aggregate(request.clone()).await?;
+            taken.records += answer.groups.iter().map(|group| group.records).sum::<u64>();
+            if answer.next_page_token.is_empty() {
+                break;
+            }
+            request.page_token = answer.next_page_token;
+        }
+        taken.time = self.env.monotonic().saturating_sub(begun);
+        self.found(taken)
+    }
+
+    fn found(&self, taken: Taken) -> Outcome<Taken> {
         match taken.records {
             0 => Err(Failure::other(format!("nothing was found of `{}`", self.series))),
             _ => Ok(taken),
@@ -113,70 +132,71 @@ impl Reads<'_> {
         ReadEventRecordsRequest {
             namespace: self.namespace.to_owned(),
             time_series_id: self.series.to_owned(),
-            time_interval: Some(TimeInterval {
-                start: Some(to_wire(interval.start)),
-                end: Some(to_wire(interval.end)),
-            }),
+            time_interval: Some(span(interval)),
             ..ReadEventRecordsRequest::default()
         }
     }
 }
 
-fn median(mut taken: Vec<Taken>) -> Taken {
+fn span(interval: Interval) -> TimeInterval {
+    TimeInterval { start: Some(to_wire(interval.start)), end: Some(to_wire(interval.end)) }
+}
+
+fn median(taken: &[Taken]) -> Taken {
+    let mut taken = taken.to_vec();
     taken.sort_by_key(|taken| taken.time);
-    taken[taken.len() / 2]
+    taken.get(taken.len() / 2).copied().unwrap_or_default()
 }
 
 impl Cost {
     pub(super) fn told(&self) -> String {
+        let (page, whole) = (median(&self.pages), median(&self.wholes));
         format!(
             "a page of {PAGE}: {}, {} from the store; all {} records: {}, {}",
-            milliseconds(self.page),
-            show_bytes(self.page_bytes),
-            show_count(self.records),
-            milliseconds(self.whole),
-            show_bytes(self.whole_bytes)
+            milliseconds(page.time),
+            show_bytes(page.bytes),
+            show_count(whole.records),
+            milliseconds(whole.time),
+            show_bytes(whole.bytes)
         )
+    }
+
+    /// Whether the same records were found, however often.
+    pub(super) fn agrees_with(&self, other: &Cost) -> bool {
+        let records = |cost: &Cost| {
+            cost.wholes.iter().chain(&cost.counts).map(|taken| taken.records).collect::<std::collections::BTreeSet<_>>()
+        };
+        records(self).len() == 1 && records(self) == records(other)
     }
 }
 
-/// Before and after, side by side.
-pub(super) fn compared(before: &Cost, after: &Cost, colors: bool) -> String {
-    let mut table = Table::new(&["read", "original", "pieces", "ratio", ""]).align_right(&[1, 2, 3]).indented(2);
-    let mut row = |name: String, before: String, after: String, ratio: f64, words: [&'static str; 2]| {
-        table.row(vec![name, before, after, format!("{ratio:.2}"), verdict(ratio, words).to_owned()]);
+/// Before and after, side by side: what reads take, and what lies in the store.
+pub(super) fn compared(before: (&Cost, Room), after: (&Cost, Room), colors: bool) -> String {
+    let mut table = Table::new(&["", "original", "pieces", "ratio", ""]).align_right(&[1, 2, 3]).indented(2);
+    let mut row = |name: &str, before: f64, after: f64, show: fn(f64) -> String, words: [&'static str; 2]| {
+        let ratio = after / before.max(1e-9);
+        let verdict = verdict(ratio, words).to_owned();
+        table.row(vec![name.to_owned(), show(before), show(after), format!("{ratio:.2}"), verdict]);
     };
     let (times, sizes) = (["faster", "slower"], ["less", "more"]);
-    let time = |before: Duration, after: Duration| after.as_secs_f64() / before.as_secs_f64().max(1e-9);
-    let size = |before: u64, after: u64| after as f64 / before.max(1) as f64;
+    let time = |taken: &[Taken]| median(taken).time.as_secs_f64();
+    let bytes = |taken: &[Taken]| median(taken).bytes as f64;
+    let ((old, old_room), (new, new_room)) = (before, after);
     row(
-        format!("a page of {PAGE}, time"),
-        milliseconds(before.page),
-        milliseconds(after.page),
-        time(before.page, after.page),
-        times,
+        "rows in the store",
+        old_room.rows as f64,
+        new_room.rows as f64,
+        |rows| show_count(rows as u64),
+        ["fewer", "more"],
     );
-    row(
-        format!("a page of {PAGE}, bytes from the store"),
-        show_bytes(before.page_bytes),
-        show_bytes(after.page_bytes),
-        size(before.page_bytes, after.page_bytes),
-        sizes,
-    );
-    row(
-        "the whole history, time".to_owned(),
-        milliseconds(before.whole),
-        milliseconds(after.whole),
-        time(before.whole, after.whole),
-        times,
-    );
-    row(
-        "the whole history, bytes from the store".to_owned(),
-        show_bytes(before.whole_bytes),
-        show_bytes(after.whole_bytes),
-        size(before.whole_bytes, after.whole_bytes),
-        sizes,
-    );
+    row("bytes in the store", old_room.bytes as f64, new_room.bytes as f64, |bytes| show_bytes(bytes as u64), sizes);
+    row("bytes read for all of it", bytes(&old.wholes), bytes(&new.wholes), |bytes| show_bytes(bytes as u64), sizes);
+    let page = format!("bytes read for a page of {PAGE}");
+    row(&page, bytes(&old.pages), bytes(&new.pages), |bytes| show_bytes(bytes as u64), sizes);
+    let seconds = |seconds: f64| milliseconds(Duration::from_secs_f64(seconds));
+    row("time to count all of it", time(&old.counts), time(&new.counts), seconds, times);
+    row("time to stream all of it", time(&old.wholes), time(&new.wholes), seconds, times);
+    row(&format!("time for a page of {PAGE}"), time(&old.pages), time(&new.pages), seconds, times);
     table.take_text(colors)
 }
 
@@ -197,20 +217,29 @@ fn milliseconds(time: Duration) -> String {
 mod tests {
     use super::*;
 
+    fn cost(page: u64, page_bytes: u64, whole: u64, records: u64) -> Cost {
+        let taken = |time, bytes| Taken { time: Duration::from_micros(time), bytes, records };
+        let odd = [taken(1, 1), taken(page, page_bytes), taken(900_000, 9)];
+        Cost { pages: odd.to_vec(), wholes: vec![taken(whole, 1000)], counts: vec![taken(whole / 2, 0)] }
+    }
+
     #[test]
     fn what_got_slower_is_called_slower() {
-        let cost = |page, page_bytes, whole, whole_bytes| Cost {
-            page: Duration::from_micros(page),
-            page_bytes,
-            whole: Duration::from_micros(whole),
-            whole_bytes,
-            records: 10,
+        let last = |told: &str| -> Vec<String> {
+            told.lines().skip(1).filter_map(|line| line.rsplit("  ").next()).map(str::to_owned).collect()
         };
-        let told = compared(&cost(1000, 2048, 9000, 10), &cost(1200, 1024, 9100, 20), false);
-        let last: Vec<&str> = told.lines().skip(1).filter_map(|line| line.rsplit("  ").next()).collect();
-        assert_eq!(last, ["slower", "less", "about the same", "more"], "{told}");
-        let told = compared(&cost(1000, 10, 9000, 10), &cost(500, 10, 18000, 10), false);
-        let last: Vec<&str> = told.lines().skip(1).filter_map(|line| line.rsplit("  ").next()).collect();
-        assert_eq!(last, ["faster", "about the same", "slower", "about the same"], "{told}");
+        let (much, little) = (Room { rows: 1000, bytes: 4096 }, Room { rows: 10, bytes: 1024 });
+        let told = compared((&cost(1000, 2048, 9000, 10), much), (&cost(1200, 1024, 9100, 10), little), false);
+        let same = "about the same";
+        assert_eq!(last(&told), ["fewer", "less", same, "less", same, same, "slower"], "{told}");
+        let told = compared((&cost(1000, 10, 9000, 10), little), (&cost(500, 10, 18000, 10), much), false);
+        assert_eq!(last(&told), ["more", "more", same, same, "slower", "slower", "faster"], "{told}");
+    }
+
+    #[test]
+    fn sides_that_found_other_records_do_not_agree() {
+        assert!(cost(1, 1, 1, 10).agrees_with(&cost(2, 2, 2, 10)));
+        assert!(!cost(1, 1, 1, 10).agrees_with(&cost(1, 1, 1, 9)));
+        assert!(!Cost::default().agrees_with(&Cost::default()));
     }
 }

@@ -7,7 +7,7 @@ use anabranch_api::{
     wkt,
 };
 use anabranch_client::{Client, ClientOptions};
-use anabranch_server::{Config, Server, StoreUrl};
+use anabranch_server::{ByteSize, Config, Server, StoreUrl};
 use tempfile::TempDir;
 
 use crate::{
@@ -57,6 +57,20 @@ impl Stage {
         Ok(Stage { client, namespace, server, back_end, dir, is_shared })
     }
 
+    /// What to make of the numbers, which depends on the store.
+    pub(super) fn lesson(&self) -> &'static str {
+        match self.is_shared {
+            true => {
+                "On a cluster every row costs its nodes, so that fewer rows are what pays: for whoever reads all of it, and for\n\
+                 everybody else meanwhile."
+            }
+            false => {
+                "On the embedded store rows are cheap, so that times may come out either way; what is read and kept gets less. On a\n\
+                 cluster every row costs its nodes, and time is won too: `anabranch demo --store cassandra://HOST` shows it there."
+            }
+        }
+    }
+
     /// Removes everything.
     pub(super) async fn strike(self) -> Outcome {
         let deleted = match self.is_shared {
@@ -81,6 +95,8 @@ impl Stage {
 fn config(args: &DemoArgs, dir: &TempDir) -> Outcome<Config> {
     let mut config = Config::default();
     config.store.data = dir.path().join("data");
+    // As in earnest: an old history lies in tables, and neither it nor its pieces fit into the cache.
+    (config.store.memtable, config.store.cache) = (ByteSize(1 << 20), ByteSize(2 << 20));
     let wrong = |error: anabranch_server::ConfigError| Failure::usage(error.to_string());
     config.set("listen.grpc", "127.0.0.1:0").map_err(wrong)?;
     config.set("listen.http", &args.http).map_err(wrong)?;

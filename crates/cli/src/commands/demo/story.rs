@@ -9,7 +9,7 @@ use anabranch_api::v1::{
 use anabranch_model::{Interval, Timestamp};
 
 use super::{
-    cost::{Cost, Reads, compared},
+    cost::{Cost, Reads, Room, compared},
     narrator::Narrator,
     pipeline::Pipeline,
     stage::{ACCEPT_LIMIT, PIECE_BYTES, PROMOTE_COMPARISONS, SEAL_MARGIN, Stage, THRESHOLD_BYTES},
@@ -38,6 +38,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The history's, and that of the traffic.
 const SPLITS: usize = 2;
 const LOOK: Duration = Duration::from_millis(20);
+/// In which originals and pieces are measured, after one that warms both.
+const ROUNDS: u64 = 7;
 
 pub(super) struct Story<'a> {
     session: &'a Session,
@@ -64,20 +66,60 @@ impl<'a> Story<'a> {
         self.watch_the_split().await?;
         self.verify().await?;
         self.promote(history).await?;
-        // Right after one another, so that a busy machine slows both.
-        self.set_mode(ReadMode::Off, "to measure the original once more").await?;
-        let before = self.measure(history).await?;
-        self.set_mode(ReadMode::On, "to measure the pieces, without comparisons beside").await?;
-        let after = self.measure(history).await?;
+        let (before, after) = self.compare(history).await?;
+        if !before.agrees_with(&after) {
+            return Err(Failure::other("originals and pieces answered another number of records"));
+        }
         self.narrator.step("after", &after.told())?;
         self.narrator.lines("")?;
         let what = format!(
-            "Reads of `{}` from {} on {}, original and pieces, medians:",
+            "`{}` from {} on, original and pieces, on {}, medians of {ROUNDS} rounds:",
             self.hero, history.start, self.stage.back_end
         );
         self.narrator.lines(&what)?;
-        self.narrator.lines(compared(&before, &after, self.session.colors.stdout).trim_end())?;
+        let (original, pieces) = self.rooms(history).await?;
+        let told = compared((&before, original), (&after, pieces), self.session.colors.stdout);
+        self.narrator.lines(told.trim_end())?;
+        self.narrator.lines(self.stage.lesson())?;
         self.tell_what_was_set_aside().await
+    }
+
+    /// In turns, so that a busy machine slows both.
+    async fn compare(&self, history: Interval) -> Outcome<(Cost, Cost)> {
+        let (mut before, mut after) = (Cost::default(), Cost::default());
+        for round in 0..=ROUNDS {
+            let warming = round == 0; // what is cold is warm from here on, on both sides
+            for (mode, cost) in [(ReadMode::Off, &mut before), (ReadMode::On, &mut after)] {
+                self.set_mode(mode, "to measure originals and pieces in turns").await?;
+                let cost = if warming { &mut Cost::default() } else { cost };
+                self.reads(history).measure(cost, self.args.seed.wrapping_add(round)).await?;
+            }
+        }
+        Ok((before, after))
+    }
+
+    /// What the history takes in the store, as it was written and in pieces.
+    async fn rooms(&self, history: Interval) -> Outcome<(Room, Room)> {
+        let request = ListSplitsRequest {
+            namespace: self.stage.namespace.clone(),
+            time_series_id: self.hero.clone(),
+            ..ListSplitsRequest::default()
+        };
+        let splits = self.stage.client.list_splits(request).await?.splits;
+        let segments = splits.iter().flat_map(|split| &split.segments);
+        let old = segments.filter(|segment| {
+            let start = segment.interval.and_then(|interval| interval.start).and_then(|start| start.to_nanos().ok());
+            start.is_some_and(|start| start < history.end.nanos())
+        });
+        let (mut original, mut pieces) = (Room::default(), Room::default());
+        for segment in old {
+            let (before, after) = (segment.pre_split_data.as_ref(), segment.post_split_data.as_ref());
+            original.rows += before.map_or(0, |data| data.rows);
+            original.bytes += before.map_or(0, |data| data.bytes);
+            pieces.rows += after.map_or(0, |data| data.rows);
+            pieces.bytes += after.map_or(0, |data| data.bytes);
+        }
+        Ok((original, pieces))
     }
 
     /// A split that doesn't pay isn't read: what was measured for pieces is the original then, and has to be called so.
@@ -159,7 +201,8 @@ impl<'a> Story<'a> {
         let text =
             format!("{events} old events of `{}` from {start} on, {bytes}, through a backfill window", self.hero);
         self.narrator.step("history", &text)?;
-        let before = self.measure(history).await?;
+        let mut before = Cost::default();
+        self.reads(history).measure(&mut before, self.args.seed).await?;
         self.narrator.step("before", &before.told())?;
         let request = CloseBackfillRequest { namespace: name.clone(), id: opened.id };
         self.look().await?;
@@ -234,7 +277,7 @@ impl<'a> Story<'a> {
         let text = format!("COMPARISON to EXEC, reads are answered from pieces now: {}", change.reason);
         self.narrator.step("promoted", &text)?;
         self.narrator
-            .more("now to OFF and to ON, as an operator could: originals and pieces are measured, one after the other")
+            .more("now to OFF and to ON and back, as an operator could: originals and pieces are measured in turns")
     }
 
     async fn set_mode(&self, mode: ReadMode, reason: &str) -> Outcome {
@@ -269,10 +312,6 @@ impl<'a> Story<'a> {
             number += 1;
             self.session.env.sleep(5 * LOOK).await;
         }
-    }
-
-    async fn measure(&self, history: Interval) -> Outcome<Cost> {
-        self.reads(history).measure(self.args.seed).await
     }
 
     fn reads(&self, interval: Interval) -> Reads<'_> {
