@@ -286,6 +286,8 @@ impl PieceReader {
             Direction::Backward if self.interval.end > self.bounds.newest.time => {
                 (&self.bounds.newest, self.met.as_ref() == Some(&self.bounds.newest))
             }
+            // Where it begins something lies, however early it ends.
+            Direction::Backward if self.met.is_none() => (&self.bounds.oldest, false),
             Direction::Backward => {
                 let follows = self.expected.as_ref().is_none_or(|next| next.time >= self.interval.end);
                 (&self.bounds.newest, follows)

@@ -158,6 +158,41 @@ proptest! {
         prop_assert_eq!(&found[..], &all[..found.len()]);
     }
 
+    /// R1, S2: whatever is read of a piece, in whichever direction, from wherever: either it is what the original holds, or an error
+    /// comes before the first row that isn't. Blocks may be gone, any of them or all, lie under another's key, or be altered.
+    #[test]
+    fn nothing_wrong_is_read_of_a_piece_whose_blocks_were_tampered_with(
+        rows in any_history(60), target in 1100usize..1500, order in any_order(), limit in 1usize..40,
+        ends in any::<(prop::sample::Index, prop::sample::Index)>(), shifts in (-1i64..2, -1i64..2), whole in any::<bool>(),
+        after in prop::option::of(any::<prop::sample::Index>()), gone in prop::collection::vec(any::<bool>(), 60),
+        how in 0..4, places in any::<(prop::sample::Index, prop::sample::Index)>(),
+    ) {
+        let mut kept = stored(&rows, target, Codec::None);
+        prop_assume!(kept.iter().all(|row| row.item.key.is_block()));
+        let (from, to) = (places.0.index(kept.len()), places.1.index(kept.len()));
+        match how {
+            0 => kept.clear(),
+            1 => kept = kept.into_iter().zip(gone).filter(|(_, gone)| !gone).map(|(row, _)| row).collect(),
+            2 => kept[to].item = kept[from].item.clone(),
+            _ => {
+                let mut value = kept[from].item.value.to_vec();
+                let middle = value.len() / 2;
+                value[middle] ^= 1;
+                kept[from].item.value = value.into();
+            }
+        }
+        let (a, b) = (any_bound(&rows, ends.0, shifts.0), any_bound(&rows, ends.1, shifts.1));
+        let interval = if whole { EVER } else { Interval::new(a.min(b), a.max(b)) };
+        let after = after.map(|at| rows[at.index(rows.len())].position.clone());
+        let (found, error) =
+            block_on(async { Case::new(&rows, &kept).await.read(interval, order, after.clone(), limit).await });
+        let span = ScanSpan::Interval { interval, after: after.map(After::Event) };
+        let all = Rows::new(rows).of_span(&span, direction(order));
+        prop_assert!(found.len() <= all.len());
+        prop_assert_eq!(&found[..], &all[..found.len()]);
+        prop_assert!(error.is_some() || found.len() == all.len(), "{} of {} rows, and no error", found.len(), all.len());
+    }
+
     /// The page that would jump over a missing block notices it, wherever the page begins.
     #[test]
     fn a_page_that_begins_at_a_missing_block_notices_it(
