@@ -22,7 +22,7 @@ pub struct Doubt {
     pub order: Order,
     /// Behind which event it begins.
     pub after: Option<Position>,
-    /// Enough after so many rows.
+    /// Nothing more is fetched after so many rows.
     pub max_rows: u64,
     /// Whether the original is read first.
     pub original_first: bool,
@@ -42,7 +42,7 @@ pub struct Cost {
 /// What a comparison found.
 #[derive(Clone, Debug)]
 pub struct Comparison {
-    /// Rows that are the same.
+    /// Rows that are the same, of those that were asked for.
     pub rows: u64,
     /// What the original cost.
     pub original: Cost,
@@ -121,6 +121,7 @@ impl Work {
                 break;
             }
         }
+        result.rows = result.rows.min(doubt.max_rows);
         Ok(result)
     }
 
@@ -175,7 +176,8 @@ impl Work {
             if original.wants_fetch() {
                 original.fetch(self).await?;
             }
-            while *rows < doubt.max_rows {
+            // Whatever was fetched is compared: what pieces have more than the original may lie right behind the last row.
+            loop {
                 match (original.reader.peek(), split.reader.peek()) {
                     (Some(left), Some(right)) if left == right => {
                         original.reader.take();

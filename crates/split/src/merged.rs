@@ -1,4 +1,5 @@
-//! Reads the pieces of a segment that was spread by hash: rows of all of them, merged into one order.
+//! Reads the pieces of a segment that was spread by hash: rows of all of them, merged into one order. A row that lies where its hash
+//! doesn't lead is noticed before it comes out.
 
 use std::{cmp::Ordering, collections::VecDeque, sync::Arc};
 
@@ -6,11 +7,15 @@ use anabranch_model::{Interval, Order, Row};
 use anabranch_store::{After, PartitionReader, ReadLimits, Store, StoreError};
 use futures_util::future::try_join_all;
 
-use crate::record::{Segment, WidePartition};
+use crate::{
+    record::{Segment, Strategy, WidePartition},
+    spread::piece_of,
+};
 
 /// Reads the rows of a spread segment in an interval.
 pub(crate) struct MergedReader {
     pieces: Vec<PieceState>,
+    strategy: Strategy,
     order: Order,
     rows: VecDeque<Row>,
 }
@@ -47,7 +52,7 @@ impl MergedReader {
             whole: (from_the_beginning && interval == segment.span).then_some(piece.content.rows),
             read: 0,
         });
-        MergedReader { pieces: pieces.collect(), order, rows: VecDeque::new() }
+        MergedReader { pieces: pieces.collect(), strategy: segment.strategy, order, rows: VecDeque::new() }
     }
 
     pub(crate) fn is_exhausted(&self) -> bool {
@@ -75,11 +80,25 @@ impl MergedReader {
             let shown = self.pieces.iter().all(|piece| piece.reader.fetched() > 0 || piece.reader.is_exhausted());
             let first = self.pieces.iter().enumerate().filter_map(|(at, piece)| Some((at, piece.reader.peek()?)));
             let first = first.min_by(|(_, left), (_, right)| self.compare(left, right)).map(|(at, _)| at);
-            match first {
-                Some(at) if shown => self.rows.extend(self.pieces[at].reader.take()),
-                _ => return Ok(()),
-            }
+            let Some(at) = first.filter(|_| shown) else { return Ok(()) };
+            let Some(row) = self.pieces[at].reader.take() else { return Ok(()) };
+            self.check_home(&row, self.pieces[at].ordinal)?;
+            self.rows.push_back(row);
         }
+    }
+
+    fn check_home(&self, row: &Row, ordinal: u32) -> Result<(), StoreError> {
+        let home = match self.strategy {
+            Strategy::EventBucket { pieces, first_ordinal, event_buckets } => {
+                first_ordinal + piece_of(&row.position, event_buckets, pieces)
+            }
+            Strategy::TimeRange => ordinal,
+        };
+        if home == ordinal && !row.item.key.is_block() {
+            return Ok(());
+        }
+        let reason = format!("piece {ordinal} holds a row at {:?} that doesn't belong there", row.position);
+        Err(StoreError::Corrupt { reason })
     }
 
     fn compare(&self, left: &Row, right: &Row) -> Ordering {

@@ -4,3 +4,4 @@
 mod fixture;
 mod leases;
 mod pipeline;
+mod reading;

@@ -96,6 +96,38 @@ fn a_partition_that_takes_writes_is_split_up_to_the_watermark_and_extended() {
     });
 }
 
+/// S2: a byte of any piece, the last as well as the first, that isn't what was planned keeps the segment from being served, however
+/// many rows and bytes there are.
+#[test]
+fn every_piece_is_proven_by_what_it_holds_not_by_how_much() {
+    for last in [false, true] {
+        run(|world| async move {
+            world.fill(0, 500).await;
+            let work = world.worker("w");
+            let detected = world.detect(&work).await;
+            let ground = Ground { form: Form::Rows, ..ground() };
+            let Effort::Rests(first) = work.advance(&detected, &ground).await.unwrap() else { panic!() };
+            let planned = &first.row.served[0].pieces;
+            let piece = if last { planned.last().unwrap() } else { &planned[0] };
+            // The same plan comes once more, in the next generation, where a row with another byte waits for it.
+            let invalid = work.records().invalidate(&world.partition, "test").await.unwrap().unwrap();
+            let table = invalid.row.generation.table(&world.partition.namespace, &world.partition.time_slice);
+            world.store.create_table(&table).await.unwrap();
+            let mut row = world.original().await.into_iter().find(|row| row.position == piece.oldest).unwrap();
+            let mut value = row.item.value.to_vec();
+            value[3] ^= 1;
+            row.item.value = value.into();
+            let partition = world.partition.piece(piece.ordinal);
+            let batch = PartitionBatch { table, partition, rows: vec![row], write_time_micros: i64::MAX };
+            world.store.write(vec![batch], Duration::from_secs(1)).await.remove(0).unwrap();
+            let Effort::Rests(failed) = work.advance(&invalid, &ground).await.unwrap() else { panic!() };
+            let State::Failed(failure) = &failed.row.state else { panic!("{:?}", failed.row.state) };
+            assert!(failed.row.served.is_empty());
+            assert!(failure.reason.contains(&format!("piece {} ", piece.ordinal)), "{}", failure.reason);
+        });
+    }
+}
+
 /// S2: a segment with a row missing, altered, added or in the wrong place is never served.
 #[test]
 fn what_is_read_back_differently_fails_and_goes_to_the_next_generation() {
