@@ -7,7 +7,7 @@ use anabranch_model::{Order, ReadMode, Record};
 use bytes::Bytes;
 
 use crate::{
-    fixture::{World, history, run},
+    fixture::{World, event, history, run},
     splits::config,
 };
 
@@ -28,6 +28,11 @@ fn records(pages: Vec<Page>) -> Vec<Record> {
 /// A stream delivers what page after page does, no page is larger than was asked for, and the token of each goes on behind its last
 /// record, as pages or as another stream.
 async fn check(world: &World, request: ReadRequest) {
+    check_tokens(world, request, 5).await;
+}
+
+/// As [`check`], with the token of one page in so many.
+async fn check_tokens(world: &World, request: ReadRequest, one_in: usize) {
     let (expected, _) = world.scan(request.clone()).await;
     let pages = stream(world, &request).await;
     assert_eq!(pages.last().unwrap().next_page_token, None);
@@ -38,7 +43,7 @@ async fn check(world: &World, request: ReadRequest) {
         assert!(page.records.len() <= request.page_size as usize && fits, "{} records, {bytes} B", page.records.len());
         assert_eq!(page.partial, None);
         served += page.records.len();
-        let Some(page_token) = page.next_page_token.clone().filter(|_| number % 5 == 0) else { continue };
+        let Some(page_token) = page.next_page_token.clone().filter(|_| number % one_in == 0) else { continue };
         let rest = ReadRequest { page_token, ..request.clone() };
         assert_eq!(world.scan(rest.clone()).await.0, expected[served..], "page after page behind page {number}");
         assert_eq!(records(stream(world, &rest).await), expected[served..], "a stream behind page {number}");
@@ -63,6 +68,31 @@ fn a_bulk_read_delivers_in_order_and_its_tokens_go_on() {
         }
         let limited = ReadRequest { page_size: 64, total_record_limit: 300, ..history("wide") };
         assert_eq!(records(stream(&world, &limited).await).len(), 300);
+    });
+}
+
+/// R1: events lie as close to each other as time can tell, so a token that is off by a nanosecond, between two pieces or within one,
+/// loses an event or repeats it.
+#[test]
+fn no_token_of_a_stream_is_off_by_an_instant() {
+    run(|world| async move {
+        world.namespace(config()).await;
+        let now = world.now();
+        for chunk in 0..4 {
+            let body = "water ".repeat(20);
+            let event = |at: i64| event("wide", now - at, &format!("e{at:05}"), &[("body", &body)]);
+            world.write((chunk * 200..(chunk + 1) * 200).map(event).collect()).await.unwrap();
+        }
+        world.env.sleep(Duration::from_secs(2 * 3600)).await;
+        let before = world.all().await;
+        let row = world.until("split", |row| !row.served.is_empty()).await;
+        assert!(row.served[0].pieces.len() > 4, "{}", row.served[0].pieces.len());
+        world.mode(ReadMode::On).await;
+        for order in [Order::LatestFirst, Order::OldestFirst] {
+            check_tokens(&world, ReadRequest { page_size: 50, order, ..history("wide") }, 1).await;
+            let (start, end) = (Some(before[700].position.time), Some(before[100].position.time));
+            check_tokens(&world, ReadRequest { page_size: 50, order, start, end, ..history("wide") }, 1).await;
+        }
     });
 }
 
