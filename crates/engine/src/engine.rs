@@ -424,10 +424,11 @@ impl Engine {
         let namespace = self.registry.get(name)?;
         let now = self.env.now();
         check_backfill(&namespace, interval, expire_after, now)?;
-        let effective = now.saturating_add(self.registry.notice());
+        let notice = self.registry.notice();
+        let effective = now.saturating_add(notice);
         let id = format!("bf-{:08x}", self.env.random_u64() as u32);
         let open = |record: &mut NamespaceRecord| {
-            record.forget_old_backfills(now);
+            record.forget_old_backfills(now, notice);
             let seconds_per_slice = record.config_at(now).seconds_per_slice;
             let backfill = Backfill {
                 id: id.clone(),

@@ -245,7 +245,7 @@ impl NamespaceRecord {
     pub fn replace_config(&mut self, config: NamespaceConfig, at: Timestamp) {
         let reach = |config: &NamespaceConfig| config.accept_limit + config.seal_margin;
         let mut former = self.former.filter(|former| former.until > at);
-        if reach(&self.config) > reach(&config) {
+        if reach(&self.config) > reach(&config) || self.config.seal_margin > config.seal_margin {
             let until = at.saturating_add(self.config.seal_margin);
             let before = former.unwrap_or(FormerReach { until, reach: Duration::ZERO });
             let reach = reach(&self.config).max(before.reach);
@@ -323,11 +323,18 @@ impl NamespaceRecord {
     /// Whether a window may still bring events into this span: from its opening until every server has seen its end and the
     /// last write has been answered.
     pub fn may_be_backfilled(&self, span: Interval, now: Timestamp, notice: Duration) -> bool {
-        let margin = self.config_at(now).seal_margin;
-        self.backfills.iter().any(|window| {
-            let over = window.expires.saturating_add(notice).saturating_add(margin);
-            now < over && !window.interval.intersect(&span).is_empty()
-        })
+        let brings = |window: &&Backfill| !self.is_past(window, now, notice);
+        self.backfills.iter().filter(brings).any(|window| !window.interval.intersect(&span).is_empty())
+    }
+
+    /// Whether every server has seen a window's end, and every write that was accepted in it has been answered: also those that were
+    /// accepted under settings which gave them more time.
+    fn is_past(&self, window: &Backfill, now: Timestamp, notice: Duration) -> bool {
+        let configs = [Some(&self.config), self.next.as_ref().map(|next| &next.config)];
+        let margin = configs.into_iter().flatten().map(|config| config.seal_margin).max().unwrap_or_default();
+        let over = window.expires.saturating_add(notice).saturating_add(margin);
+        let straggling = self.former.is_some_and(|former| now < former.until);
+        now >= over && !straggling
     }
 
     /// Whether an event of this time may be written at `now`: in the ordinary window or an open backfill.
@@ -347,12 +354,14 @@ impl NamespaceRecord {
         self.config_at(now).block_list.iter().filter(in_force).find(|blocked| blocked.series == *series)
     }
 
-    /// Keeps all windows that aren't over and the latest of those that are.
-    pub fn forget_old_backfills(&mut self, now: Timestamp) {
-        let over = self.backfills.iter().filter(|backfill| backfill.state(now) == BackfillState::Closed).count();
-        let mut surplus = over.saturating_sub(KEPT_BACKFILLS);
-        self.backfills.retain(|backfill| {
-            let forget = surplus > 0 && backfill.state(now) == BackfillState::Closed;
+    /// Keeps all windows that may still bring events and the latest of the others. One that has just ended is no less needed than one
+    /// that is open: nothing may be planned in it yet (S3).
+    pub fn forget_old_backfills(&mut self, now: Timestamp, notice: Duration) {
+        let past: Vec<bool> = self.backfills.iter().map(|window| self.is_past(window, now, notice)).collect();
+        let mut surplus = past.iter().filter(|past| **past).count().saturating_sub(KEPT_BACKFILLS);
+        let mut past = past.into_iter();
+        self.backfills.retain(|_| {
+            let forget = surplus > 0 && past.next().unwrap_or(false);
             surplus -= usize::from(forget);
             !forget
         });
@@ -367,6 +376,57 @@ fn earliest() -> Timestamp {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn window(id: usize, seconds: std::ops::Range<i64>, expires: i64) -> Backfill {
+        let at = Timestamp::from_seconds;
+        Backfill {
+            id: id.to_string(),
+            interval: Interval::new(at(seconds.start), at(seconds.end)),
+            created: at(0),
+            effective: at(0),
+            expires: at(expires),
+            slice_doublings: 0,
+            reason: String::new(),
+        }
+    }
+
+    /// S3: a window that was opened before all others and has just ended may still bring events, however many others have ended.
+    #[test]
+    fn a_window_that_has_just_ended_is_not_forgotten_for_many_others_s3() {
+        let (at, notice) = (Timestamp::from_seconds, Duration::from_secs(2));
+        let mut record = NamespaceRecord::new(1, at(0), NamespaceConfig::default());
+        let margin = record.config.seal_margin.as_secs() as i64;
+        record.reopen(window(0, 100..200, 10_000));
+        (1..40).for_each(|id| record.reopen(window(id, 300..400, 1000)));
+        let span = Interval::new(at(150), at(160));
+        for now in [9_999, 10_000, 10_001 + margin] {
+            record.forget_old_backfills(at(now), notice);
+            assert!(record.may_be_backfilled(span, at(now), notice), "at {now}");
+            assert_eq!(record.backfills.len(), KEPT_BACKFILLS + 1, "the latest of those that are past");
+        }
+        assert!(!record.may_be_backfilled(span, at(10_002 + margin), notice));
+        record.forget_old_backfills(at(10_002 + margin), notice);
+        assert_eq!(record.backfills.len(), KEPT_BACKFILLS);
+    }
+
+    /// S3: a write that was accepted in a window, under settings which gave it much time, keeps that time when the window ends and the
+    /// settings change.
+    #[test]
+    fn a_shorter_seal_margin_does_not_cut_short_what_a_window_has_accepted_s3() {
+        let (at, notice) = (Timestamp::from_seconds, Duration::from_secs(2));
+        let (seconds, span) = (Duration::from_secs, Interval::new(at(150), at(160)));
+        let patient = NamespaceConfig { seal_margin: seconds(60), ..NamespaceConfig::default() };
+        for accept_limit in [patient.accept_limit, patient.accept_limit * 2] {
+            let mut record = NamespaceRecord::new(1, at(0), patient.clone());
+            record.reopen(window(0, 100..200, 1001));
+            let quick = NamespaceConfig { seal_margin: seconds(5), accept_limit, ..patient.clone() };
+            record.next = Some(NextConfig { at: at(1000), config: quick });
+            assert!(record.may_be_backfilled(span, at(1059), notice), "before anybody has taken the new settings over");
+            assert!(record.settle(at(1010)));
+            assert!(record.may_be_backfilled(span, at(1059), notice), "and after that");
+            assert!(!record.may_be_backfilled(span, at(1061), notice));
+        }
+    }
 
     /// T1: a write that was far ahead when it was accepted has reached its slice, whatever the drift limit is since.
     #[test]
