@@ -24,8 +24,9 @@ use tokio::sync::Notify;
 
 use crate::{
     dice::Dice,
+    lagging::Lagging,
     metadata::CompareAndSet,
-    piece_plants::PieceBugs,
+    piece_plants::{PieceBugs, is_piece},
     plan::Weather,
     plant::Plant,
     reached::Tally,
@@ -36,9 +37,9 @@ use crate::{
 
 /// A change that comes late comes within this time.
 pub(crate) const LATEST_CHANGE: Duration = Duration::from_secs(10);
-/// Calls without a deadline of their own hang this long at most.
 /// Changes of which only some replicas hear, of a hundred thousand, where replicas differ.
 const TORN: u64 = 1500;
+/// Calls without a deadline of their own hang this long at most.
 const LONGEST_HANG: Duration = Duration::from_secs(8);
 
 /// What all servers share of the weather: it can turn, and the store can be down.
@@ -87,6 +88,7 @@ pub(crate) struct FaultyStore {
     pub(crate) witness: Arc<Witness>,
     pub(crate) piece_bugs: PieceBugs,
     pub(crate) replicas: Arc<Replicas>,
+    pub(crate) lagging: Lagging,
     pub(crate) tally: Arc<Tally>,
     /// Whether scans see what any replica holds.
     pub(crate) sees_all: bool,
@@ -246,6 +248,7 @@ impl FaultyStore {
                 Fate::Done if self.plant == Some(Plant::LosesWrite) && self.dice.percent(3) => {}
                 Fate::Done | Fate::LostAnswer if batch.rows.is_empty() => {} // held back on purpose
                 Fate::Done | Fate::LostAnswer => {
+                    self.lagging.note(self.plant, &batch, &self.world, &self.dice);
                     self.witness.writes(&batch);
                     now.push(batch);
                 }
@@ -400,7 +403,8 @@ impl Store for FaultyStore {
         if let Some(plant) = self.plant {
             plant.alter_scan(&mut altered, &self.dice);
         }
-        if self.sees_all {
+        let asks_one = self.sees_all && self.plant == Some(Plant::PlansFromOneReplica) && !is_piece(&scan.table);
+        if self.sees_all && !asks_one {
             for number in self.replicas.of(scan) {
                 if mend(&self.inner, &self.replicas, &self.witness, number).await {
                     self.tally.count(|reached| reached.torn_mended += 1);
@@ -410,6 +414,7 @@ impl Store for FaultyStore {
         let seen = self.replicas.seen_by(scan, &self.dice, &self.tally);
         let mut page = match self.piece_bugs.recall(self.plant, scan) {
             Some(page) => page,
+            None if asks_one => self.lagging.scan_one(&self.inner, &altered, &self.world, &self.dice).await?,
             None if seen.is_empty() => self.inner.scan(&altered).await?,
             None => self.inner.scan_as_if(&altered, seen)?,
         };

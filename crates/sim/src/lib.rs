@@ -20,7 +20,7 @@
 //! | `finale`, `split_finale` | the exact comparison at the end |
 //! | [`reached`] | how often which fault was met |
 //! | `trace`, `dice` | what happened, line by line; chance for one actor |
-//! | [`plant`], `piece_plants` | bugs to plant, so that tests can show that they are found |
+//! | [`plant`], `piece_plants`, `lagging` | bugs to plant, so that tests can show that they are found |
 
 mod admin;
 mod bus;
@@ -31,6 +31,7 @@ mod events;
 mod faults;
 mod finale;
 mod invalid;
+mod lagging;
 mod metadata;
 pub mod oracle;
 mod piece_plants;

@@ -57,6 +57,8 @@ pub enum Plant {
     WritesCheckpointsPlainly,
     /// A checkpoint of a split is written before the rows that it tells of.
     ChecksBeforeRows,
+    /// Originals are planned and copied as one replica has them, which may lack what others acknowledged.
+    PlansFromOneReplica,
 }
 
 /// Planted bugs show themselves in this share of calls, in 100,000.

@@ -145,6 +145,11 @@ fn a_watermark_one_instant_too_late_is_found_s3() {
 }
 
 #[test]
+fn a_plan_made_from_one_replica_is_found_s2() {
+    assert_found(Plant::PlansFromOneReplica, 20, "S2");
+}
+
+#[test]
 fn a_filter_that_is_believed_for_ever_is_found_s6() {
     assert_found_inside(Bug::KeepsOldFilter, 40, "S6");
 }
