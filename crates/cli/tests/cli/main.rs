@@ -14,5 +14,6 @@ mod slices;
 mod split_kills;
 mod splits;
 mod top;
+mod traces;
 mod traffic;
 mod writes;

@@ -11,7 +11,12 @@ const EVENTS: usize = 600;
 
 /// A server whose workers look often, and a namespace that seals quickly.
 fn serve(place: &Place) -> Server<'_> {
-    place.file("anabranch.toml", "[splits]\nsweep_interval = \"100ms\"\n");
+    serve_with(place, "")
+}
+
+/// The same, with more in its configuration.
+pub(crate) fn serve_with<'a>(place: &'a Place, more: &str) -> Server<'a> {
+    place.file("anabranch.toml", format!("[splits]\nsweep_interval = \"100ms\"\n{more}"));
     let server = place.serve();
     let limits =
         ["--accept-limit", "1s", "--seal-margin", "1s", "--write-slo-target", "100ms", "--write-slo-max", "400ms"];
@@ -23,7 +28,7 @@ fn serve(place: &Place) -> Server<'_> {
 }
 
 /// An old history, past the threshold.
-fn import(place: &Place, server: &Server<'_>, series: &str, events: usize) {
+pub(crate) fn import(place: &Place, server: &Server<'_>, series: &str, events: usize) {
     let mut csv = String::from("time,series,event_id,title,note\n");
     for index in 0..events {
         let time = anabranch_model::Timestamp::from_seconds(1_585_396_800 + index as i64);
@@ -35,7 +40,7 @@ fn import(place: &Place, server: &Server<'_>, series: &str, events: usize) {
 }
 
 /// The splits of a series, once they are all in a state.
-fn until(server: &Server<'_>, series: &str, state: &str) -> serde_json::Value {
+pub(crate) fn until(server: &Server<'_>, series: &str, state: &str) -> serde_json::Value {
     let env = Env::system();
     let begun = env.monotonic();
     loop {
