@@ -268,6 +268,16 @@ impl NamespaceRecord {
         (slice.state == SliceState::Open && past(config.close_after)).then_some(SliceFate::Closes)
     }
 
+    /// What is written before this at `now` lies in slices that retention closes as soon as it looks after them.
+    pub fn kept_from(&self, now: Timestamp) -> Timestamp {
+        let config = self.config_at(now);
+        let Some(close_after) = config.close_after else { return self.closed_until };
+        let edge = now.saturating_sub(close_after);
+        let length = i64::from(config.seconds_per_slice.max(1));
+        let aligned = || Timestamp::from_seconds(edge.seconds().div_euclid(length) * length);
+        self.slices.at(edge).map_or_else(aligned, |slice| slice.interval.start).max(self.closed_until)
+    }
+
     /// Whether it was deleted and can be brought back at `now`.
     pub fn can_be_restored(&self, now: Timestamp) -> bool {
         self.deleting && self.drop_at.is_some_and(|drop_at| now < drop_at)
@@ -440,5 +450,26 @@ mod tests {
             assert!(reachable >= at(1600), "at {now}: a write of 1600 was taken just before 1000");
         }
         assert!(record.reachable_until(at(2000), Duration::ZERO, Duration::ZERO) < at(2100));
+    }
+
+    #[test]
+    fn what_retention_would_close_at_once_is_known_beforehand() {
+        let at = Timestamp::from_seconds;
+        let day = Duration::from_secs(86_400);
+        let config = NamespaceConfig { seconds_per_slice: 86_400, ..NamespaceConfig::default() };
+        let mut record = NamespaceRecord::new(1, at(0), config);
+        let now = at(100 * 86_400 + 3600);
+        assert_eq!(record.kept_from(now), Timestamp::EARLIEST, "without a retention everything is kept");
+        record.config.close_after = Some(10 * day);
+        assert_eq!(record.kept_from(now), at(90 * 86_400), "the day that ended less than ten days ago");
+        let settings = record.config.partition_settings();
+        for (days, state) in [(80..92, None), (89..90, Some(SliceFate::Closes)), (90..91, None)] {
+            let interval = Interval::new(at(days.start * 86_400), at(days.end * 86_400));
+            let slice = Slice { interval, settings, state: SliceState::Open };
+            assert_eq!(record.fate(&slice, now), state, "{interval}");
+        }
+        let interval = Interval::new(at(80 * 86_400), at(92 * 86_400));
+        record.slices.insert(Slice { interval, settings, state: SliceState::Open }).unwrap();
+        assert_eq!(record.kept_from(now), at(80 * 86_400), "a longer slice stays as a whole");
     }
 }
