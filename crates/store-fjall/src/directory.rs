@@ -39,9 +39,7 @@ impl Directory {
         if is_new {
             write_format(path).map_err(|error| refusal(path, "write the file FORMAT", error))?;
         }
-        let directory = Directory { path: path.to_owned(), _lock: lock };
-        directory.forget_unfinished()?;
-        Ok(directory)
+        Ok(Directory { path: path.to_owned(), _lock: lock })
     }
 
     /// Where it is.
@@ -54,8 +52,9 @@ impl Directory {
         self.path.join(FJALL)
     }
 
-    /// A crash while fjall made its files leaves some that it can't open, but nothing that was ever acknowledged.
-    fn forget_unfinished(&self) -> Result<(), OpenError> {
+    /// A crash while fjall made its files leaves some that it can't open, but nothing that was ever acknowledged. To be called when
+    /// it is known that no part of a finished store is missing.
+    pub(crate) fn forget_unfinished(&self) -> Result<(), OpenError> {
         let fjall = self.fjall();
         if !fjall.exists() || fjall.join("version").exists() {
             return Ok(());

@@ -5,6 +5,7 @@
 //! | [`options`] | [`FjallOptions`]: memory, threads, limits |
 //! | [`error`] | [`OpenError`]: why a directory can't be opened, and what to do |
 //! | `directory` | the lock and the format file of a directory |
+//! | `parts` | what must be in one before fjall is let in |
 //! | `layout` | how rows, bounds and documents become bytes |
 //! | `database` | what is open: fjall, its tables, and the snapshot that readers share |
 //! | `queue`, `committer` | the one thread that changes anything, in groups, with one sync each |
@@ -16,8 +17,8 @@
 //! | [`stats`], [`inspect`](mod@inspect) | sizes, for metrics and for `anabranch doctor` |
 //!
 //! # How a directory is laid out
-//! `FORMAT` says `anabranch-store 1`, `LOCK` keeps a second process away and holds the pid of the first, `fjall/` is
-//! fjall's. The keyspace of a table is named `<namespace>.<table>#<number>`; which of them are tables is written in
+//! `FORMAT` says `anabranch-store 1`, `LOCK` keeps a second process away and holds the pid of the first, `PARTS` names the
+//! directories below `fjall/keyspaces` that every store has, `fjall/` is fjall's. The keyspace of a table is named `<namespace>.<table>#<number>`; which of them are tables is written in
 //! the keyspace `_tables`, documents are in `_documents`.
 //!
 //! # How changes become visible
@@ -37,6 +38,7 @@ mod directory;
 mod documents;
 mod layout;
 mod partitions;
+mod parts;
 mod queue;
 mod scan;
 mod settle;

@@ -29,7 +29,7 @@ use crate::{
     directory::Directory,
     documents, error,
     layout::{EncodedBatch, document_key},
-    partitions,
+    partitions, parts,
     queue::{Claim, DocumentOrder, Order, Queue, TableOrder, WriteOrder},
     scan, stats, tables,
 };
@@ -55,8 +55,11 @@ impl FjallStore {
     pub fn open(dir: impl AsRef<Path>, options: FjallOptions, env: Env) -> Result<Self, OpenError> {
         options.check()?;
         let directory = Directory::open(dir.as_ref())?;
+        parts::check(&directory)?;
+        directory.forget_unfinished()?;
         let fjall = open_fjall(&directory, &options)?;
         let recovered = tables::recover(&fjall, &options, directory.path())?;
+        parts::note(&directory, [recovered.internals.registry.path(), recovered.internals.documents.path()])?;
         let (open, closed) = oneshot::channel();
         let database =
             Arc::new(Database::new(options.clone(), directory, fjall, recovered.internals, recovered.tables, open));

@@ -91,6 +91,7 @@ fn an_open_that_was_cut_short_is_taken_up_again() {
     let dir = tempfile::tempdir().unwrap();
     drop(open(dir.path()));
     // As if the power had failed after fjall's journal was made and before its version was written.
+    fs::remove_file(dir.path().join("PARTS")).unwrap();
     fs::remove_file(dir.path().join("fjall/version")).unwrap();
     fs::remove_dir_all(dir.path().join("fjall/keyspaces")).unwrap();
     drop(open(dir.path()));
@@ -98,6 +99,40 @@ fn an_open_that_was_cut_short_is_taken_up_again() {
     fs::remove_file(dir.path().join("fjall/version")).unwrap();
     let error = refusal(dir.path());
     assert!(matches!(error, OpenError::Damaged { .. }), "{error}");
+}
+
+/// W1: fjall would take what is left for a store that was never finished, and delete it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_lacks_a_part_is_refused_and_nothing_of_it_is_deleted_w1() {
+    let (store, dir) = fresh();
+    let shared: std::sync::Arc<dyn Store> = store.clone();
+    let made = make_table(&shared, "data_20260328").await;
+    write(&shared, &made, &partition("s", 0, 0), &[row(1, "e", "k", "v")]).await;
+    store.close().await.unwrap();
+    drop((shared, store));
+
+    let fjall = dir.path().join("fjall");
+    let aside = dir.path().parent().unwrap().join(format!("{}-aside", dir.path().file_name().unwrap().display()));
+    let journals = fs::read_dir(&fjall).unwrap().map(|entry| entry.unwrap().path());
+    let journals: Vec<_> = journals.filter(|path| path.extension().is_some_and(|kind| kind == "jnl")).collect();
+    assert_eq!(journals.len(), 1);
+    let parts = fs::read_to_string(dir.path().join("PARTS")).unwrap();
+    assert_eq!(parts.lines().count(), 3);
+    let manifests = parts.lines().map(|part| fjall.join("keyspaces").join(part).join("current"));
+    for lost in manifests.chain(journals).chain([fjall.clone()]) {
+        fs::rename(&lost, &aside).unwrap();
+        let error = refusal(dir.path());
+        assert!(matches!(error, OpenError::Damaged { .. }) && error.to_string().contains("is missing"), "{error}");
+        fs::rename(&aside, &lost).unwrap();
+    }
+    let stray = fjall.join("keyspaces/notes");
+    fs::create_dir(&stray).unwrap();
+    assert!(refusal(dir.path()).to_string().contains("`notes`, which is no part of a store"));
+    fs::remove_dir(&stray).unwrap();
+
+    fs::remove_file(fjall.join("lock")).unwrap();
+    let store: std::sync::Arc<dyn Store> = std::sync::Arc::new(open(dir.path()));
+    assert_eq!(contents(&store, &made, &partition("s", 0, 0)).await, [row(1, "e", "k", "v")]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
