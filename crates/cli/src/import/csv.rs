@@ -6,6 +6,7 @@ use csv::{ByteRecord, ReaderBuilder};
 
 use super::{
     mapping::{Columns, Mapping},
+    quotes::Quotes,
     row::RowRules,
 };
 use crate::ingest::source::{BadLine, EventSource, Line};
@@ -19,7 +20,7 @@ pub(crate) struct Dialect {
 
 /// A CSV file that is being read.
 pub(crate) struct CsvRows {
-    reader: csv::Reader<BufReader<File>>,
+    reader: csv::Reader<Quotes<BufReader<File>>>,
     names: Vec<String>,
     columns: Columns,
     rules: RowRules,
@@ -43,10 +44,13 @@ impl CsvRows {
             .delimiter(dialect.delimiter)
             .has_headers(false)
             .flexible(true)
-            .from_reader(BufReader::with_capacity(256 * 1024, file));
+            .from_reader(Quotes::new(BufReader::with_capacity(256 * 1024, file), dialect.delimiter));
         let mut first = ByteRecord::new();
         if !reader.read_byte_record(&mut first).map_err(|error| error.to_string())? {
             return Err("the file is empty".to_owned());
+        }
+        if reader.get_ref().is_left_open() {
+            return Err("a quote is opened in the first row and never closed; is the file cut off?".to_owned());
         }
         let names = match dialect.has_headers {
             true => header(&first)?,
@@ -63,6 +67,15 @@ impl CsvRows {
             return Some(Ok(()));
         }
         match self.reader.read_byte_record(&mut self.record) {
+            // Whatever follows the quote has become part of this row: it can't be left out as one bad line.
+            Ok(true) if self.reader.get_ref().is_left_open() => {
+                self.ended = true;
+                let line = self.record.position().map_or(1, csv::Position::line);
+                Some(Err(BadLine::unreadable(
+                    line,
+                    &"a quote is opened in this row and never closed; is the file cut off?",
+                )))
+            }
             Ok(true) => Some(Ok(())),
             Ok(false) => None,
             Err(error) => {

@@ -208,3 +208,20 @@ fn an_interrupted_import_closes_its_window() {
     assert!(said.contains("error: interrupted"), "{said}");
     assert!(server.run(&["backfill", "list", "plays"]).ok().contains("closed"));
 }
+
+/// A quote that is never closed would make everything behind it one value: nothing of it is stored.
+#[test]
+fn a_csv_with_a_quote_left_open_is_refused() {
+    let place = Place::new();
+    let server = place.serve().with_namespace("plays");
+    let csv =
+        "time,series,title\n2020-01-01T00:00:00Z,a,one\n2020-01-02T00:00:00Z,a,\"two\n2020-01-03T00:00:00Z,a,three\n";
+    let file = place.file("cut.csv", csv);
+    let ended = server.run(&["import", "plays", "--file", &file]);
+    assert!(ended.stderr.contains("line 3") && ended.stderr.contains("never closed"), "{ended:#?}");
+    assert_eq!(history(&server, "a"), []);
+    // What stands before it may be taken, but the end isn't passed over in silence.
+    let ended = server.run(&["import", "plays", "--file", &file, "--skip-bad"]);
+    assert!(ended.stderr.contains("line 3") && ended.stderr.contains("never closed"), "{ended:#?}");
+    assert_eq!(history(&server, "a"), [("2020-01-01T00:00:00Z".to_owned(), items(&[("title", "one")]))]);
+}
