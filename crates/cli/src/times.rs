@@ -76,7 +76,7 @@ impl FromStr for Moment {
 pub(crate) fn calendar_time(text: &str) -> Result<Timestamp, String> {
     match text.parse::<Timestamp>() {
         Ok(time) => return Ok(time),
-        Err(anabranch_model::TimeError::OutOfRange) => return Err(format!("`{text}` is out of range")),
+        Err(anabranch_model::TimeError::OutOfRange) => return Err(out_of_range(text)),
         Err(anabranch_model::TimeError::Syntax { .. }) => {}
     }
     if !text.starts_with(|c: char| c.is_ascii_digit()) || text.contains('[') {
@@ -84,7 +84,11 @@ pub(crate) fn calendar_time(text: &str) -> Result<Timestamp, String> {
     }
     let local = text.parse::<civil::DateTime>().or_else(|_| text.parse::<civil::Date>().map(civil::DateTime::from));
     let local = local.map_err(|_| format!("`{text}` is not a time"))?;
-    utc(local).ok_or_else(|| format!("`{text}` is out of range"))
+    utc(local).ok_or_else(|| out_of_range(text))
+}
+
+fn out_of_range(text: &str) -> String {
+    format!("`{text}` is out of range: times lie from {} to {}", Timestamp::EARLIEST, Timestamp::LATEST)
 }
 
 /// The instant at which a clock in UTC shows this.

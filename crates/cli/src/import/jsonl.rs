@@ -170,13 +170,15 @@ pub(crate) fn parse_event(text: &[u8]) -> Result<Event, String> {
 fn plain_event(fields: &Fields<'_>, items: &RawValue) -> Result<Event, String> {
     let mut event = Event::default();
     for (name, value) in &fields.0 {
-        let string = || serde_json::from_str::<String>(value.get()).map_err(|_| format!("{name}: must be a string"));
+        // Null is the same as an absent field, as in the API's own form.
+        let string =
+            || serde_json::from_str::<Option<String>>(value.get()).map_err(|_| format!("{name}: must be a string"));
         match name.as_str() {
-            "timeSeriesId" | "time_series_id" => event.time_series_id = string()?,
-            "eventId" | "event_id" => event.event_id = string()?,
+            "timeSeriesId" | "time_series_id" => event.time_series_id = string()?.unwrap_or_default(),
+            "eventId" | "event_id" => event.event_id = string()?.unwrap_or_default(),
             "eventTime" | "event_time" => {
-                let time = string()?.parse().map_err(|error| format!("{name}: {error}"))?;
-                event.event_time = Some(time);
+                let time = string()?.map(|text| text.parse().map_err(|error| format!("{name}: {error}")));
+                event.event_time = time.transpose()?;
             }
             "items" => {}
             "eventItems" | "event_items" => return Err(format!("{name}: stands beside `items`; give one of them")),
@@ -249,12 +251,24 @@ mod tests {
     }
 
     #[test]
+    fn null_is_the_same_as_an_absent_field_in_both_forms() {
+        let time = r#""timeSeriesId":"s","eventTime":"2026-03-28T10:00:00Z""#;
+        for items in [r#""items":{"a":"x"}"#, r#""eventItems":[{"eventItemKey":"a","eventItemValue":"eA=="}]"#] {
+            let absent = parse_event(format!("{{{time},{items}}}").as_bytes());
+            let null = parse_event(format!("{{{time},\"eventId\":null,{items}}}").as_bytes());
+            assert!(absent.is_ok(), "{absent:?}");
+            assert_eq!(null, absent);
+        }
+    }
+
+    #[test]
     fn what_is_wrong_is_named() {
         let cases = [
             ("[]", "not a JSON object"),
             ("{", "not a JSON object"),
             (r#"{"timeSeriesId":"s"}"#, "needs `eventItems`"),
             (r#"{"timeSeriesId":"s","items":{"a":1}}"#, "eventTime: is missing"),
+            (r#"{"timeSeriesId":"s","eventTime":null,"items":{"a":1}}"#, "eventTime: is missing"),
             (r#"{"timeSeriesId":"s","eventTime":"soon","items":{"a":1}}"#, "eventTime: "),
             (r#"{"timeSeriesId":5,"eventTime":"2026-03-28T10:00:00Z","items":{}}"#, "timeSeriesId: must be a string"),
             (r#"{"series":"s","items":{"a":1}}"#, "series: there is no such field"),

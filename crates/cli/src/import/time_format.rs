@@ -49,9 +49,12 @@ impl TimeFormat {
             return Err("is empty".to_owned());
         }
         match self {
-            TimeFormat::Auto => calendar_time(text).map_err(|reason| match is_number(text) {
-                true => format!("{reason}; for numbers say --time-format unix, unix-ms, unix-us or unix-ns"),
-                false => format!("{reason} such as 2026-03-28T10:00:00Z; --time-format says how times are written"),
+            TimeFormat::Auto => calendar_time(text).map_err(|reason| match reason.ends_with("is not a time") {
+                _ if is_number(text) => {
+                    format!("{reason}; for numbers say --time-format unix, unix-ms, unix-us or unix-ns")
+                }
+                true => format!("{reason} such as 2026-03-28T10:00:00Z; --time-format says how times are written"),
+                false => reason,
             }),
             TimeFormat::Rfc3339 => {
                 text.parse::<anabranch_api::wkt::Timestamp>().map_err(|error| error.to_string()).and_then(|time| {
@@ -126,6 +129,9 @@ mod tests {
         let parse = |format: &str, text: &str| format.parse::<TimeFormat>().unwrap().parse(text).unwrap_err();
         assert!(parse("auto", "1774692000").contains("--time-format unix"));
         assert!(parse("auto", "soon").contains("`soon` is not a time"));
+        let range =
+            "`1500-01-01T00:00:00Z` is out of range: times lie from 1678-01-01T00:00:00Z to 2262-01-01T00:00:00Z";
+        assert_eq!(parse("auto", "1500-01-01T00:00:00Z"), range);
         assert!(parse("unix", "1774692000123456").contains("out of range"));
         assert!(parse("unix", "1e9").contains("not a number"));
         assert!(parse("unix", "").contains("empty"));

@@ -3,7 +3,8 @@
 use anabranch_api::v1::Event;
 use tokio::sync::mpsc::Sender;
 
-use super::source::{BadLine, EventSource, size};
+use super::source::{BadLine, EventSource, Line, size};
+use crate::times::show_count;
 
 /// Most bytes of a batch, where the namespace allows more: small enough to be under way quickly.
 const BATCH_BYTES: u64 = 1 << 20;
@@ -13,6 +14,8 @@ const BATCH_BYTES: u64 = 1 << 20;
 pub(crate) struct BatchLimits {
     events: usize,
     bytes: usize,
+    /// What the namespace allows in a request, and so in an event.
+    most_bytes: u64,
 }
 
 impl BatchLimits {
@@ -20,8 +23,22 @@ impl BatchLimits {
     pub(crate) fn new(wanted_events: u32, namespace: &anabranch_api::v1::Namespace) -> Self {
         let limits = namespace.config.as_ref().and_then(|config| config.write_limits).unwrap_or_default();
         let events = wanted_events.min(limits.max_events_per_request.unwrap_or(u32::MAX));
-        let bytes = BATCH_BYTES.min(limits.max_request_bytes.unwrap_or(u64::MAX));
-        BatchLimits { events: events as usize, bytes: usize::try_from(bytes).unwrap_or(usize::MAX) }
+        let most_bytes = limits.max_request_bytes.unwrap_or(u64::MAX);
+        let bytes = usize::try_from(BATCH_BYTES.min(most_bytes)).unwrap_or(usize::MAX);
+        BatchLimits { events: events as usize, bytes, most_bytes }
+    }
+
+    /// Refuses an event that no request can hold: a server that can't take in the request can't say which line it is.
+    fn check(self, line: Line) -> Result<Line, BadLine> {
+        let (bytes, most) = (size(&line.event) as u64, self.most_bytes);
+        if bytes <= most {
+            return Ok(line);
+        }
+        let (bytes, most) = (show_count(bytes), show_count(most));
+        Err(BadLine::new(
+            line.line,
+            format!("{bytes} bytes; at most {most} are allowed in a request (max_request_bytes)"),
+        ))
     }
 }
 
@@ -60,7 +77,7 @@ pub(crate) enum Feed {
 pub(crate) fn feed(mut source: Box<dyn EventSource>, limits: BatchLimits, skip_bad: bool, feeder: &Sender<Feed>) {
     let mut batch = Batch::default();
     while let Some(next) = source.next_event() {
-        match next {
+        match next.and_then(|line| limits.check(line)) {
             Ok(line) => {
                 let bytes = size(&line.event);
                 if !batch.has_room(limits, bytes)

@@ -40,12 +40,17 @@ impl ResumePoint {
         if let Some(file) = &args.resume
             && let Some(stored) = load(file)?
         {
-            if (&stored.namespace, &stored.input) != (&state.namespace, &state.input) {
+            // A run that stored nothing leaves nothing to go on with.
+            if stored.line > 0 && (&stored.namespace, &stored.input) != (&state.namespace, &state.input) {
                 let message =
                     format!("{} belongs to another run: {} into `{}`", file.display(), stored.input, stored.namespace);
                 return Err(Failure::usage(message).hint("name another file, or remove it to begin anew"));
             }
             state.line = stored.line;
+        }
+        // Before anything is sent: who can't keep how far it went is told at once.
+        if let Some(file) = &args.resume {
+            store(file, &state).map_err(|error| Failure::file("write", file, &error))?;
         }
         Ok(ResumePoint { state, file: args.resume.clone() })
     }
@@ -128,7 +133,17 @@ mod tests {
         point.complete().unwrap();
         assert!(!file.exists());
         assert_eq!(new("plays").unwrap().next_line(), 1);
+        assert_eq!(new("others").unwrap().next_line(), 1, "nothing was stored of `plays`");
         fs::write(&file, "").unwrap();
         assert!(new("plays").is_err());
+    }
+
+    #[test]
+    fn a_place_that_cannot_be_kept_is_told_before_anything_is_sent() {
+        let dir = tempfile::tempdir().unwrap();
+        let resume = Some(dir.path().join("nowhere/state"));
+        let args = BatchArgs { batch: 500, from_line: 1, resume, skip_bad: false };
+        let failure = ResumePoint::new(&args, "plays", Path::new("-")).err().unwrap();
+        assert!(failure.to_string().contains("nowhere/state"), "{failure}");
     }
 }

@@ -48,14 +48,17 @@ pub(crate) fn read_document(path: &Path) -> Outcome<Document> {
         toml::from_str(&text).map_err(|error| wrong(&error.message()))?
     };
     let (workload, settings) = (table.remove("workload"), table.remove("settings"));
-    match (workload, settings) {
+    let document = match (workload, settings) {
         (Some(Value::Table(fields)), Some(settings)) => {
             let settings = Settings::deserialize(settings).map_err(|error| wrong(&error.message()))?;
-            Ok(Document::Plan { description: Description { fields }, settings })
+            Document::Plan { description: Description { fields }, settings }
         }
-        (None, None) => Ok(Document::Description(Description { fields: table })),
-        _ => Err(wrong(&"a plan has the tables `workload` and `settings`")),
-    }
+        (None, None) => Document::Description(Description { fields: table }),
+        _ => return Err(wrong(&"a plan has the tables `workload` and `settings`")),
+    };
+    let (Document::Description(description) | Document::Plan { description, .. }) = &document;
+    description.check().map_err(|error| wrong(&error.message()))?;
+    Ok(document)
 }
 
 impl Description {
@@ -80,6 +83,15 @@ impl Description {
     /// Whether nothing that nobody else can know is missing.
     pub(crate) fn is_complete(&self) -> bool {
         NEEDED.iter().all(|(field, _)| self.has(field))
+    }
+
+    /// Whether what is there can be understood, whatever is still missing: who mistyped a field shouldn't be asked for it.
+    fn check(&self) -> Result<(), toml::de::Error> {
+        let mut fields = self.fields.clone();
+        for (field, _) in NEEDED {
+            fields.entry(field).or_insert(Value::Integer(1));
+        }
+        Workload::deserialize(fields).map(|_| ())
     }
 
     pub(crate) fn to_workload(&self) -> Outcome<Workload> {
@@ -113,6 +125,23 @@ mod tests {
         assert_eq!(workload.writes_per_second.mid(), 6.0);
         assert_eq!(workload.ids.high(), 3.0);
         assert!(matches!(workload.skew, anabranch_provision::Skew::TopOnePercent(share) if share.mid() == 0.4));
+    }
+
+    #[test]
+    fn a_mistyped_field_is_named_before_what_is_missing() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("plays.toml");
+        let reason = |text: &str| {
+            fs::write(&file, text).unwrap();
+            read_document(&file).err().map(|failure| failure.message).unwrap_or_default()
+        };
+        assert!(reason("writes_per_second = 10\nevent_byte = 5\n").contains("unknown field `event_byte`"));
+        assert!(
+            reason("writes_per_second = \"x\"\n").contains("`x` is not a number"),
+            "{}",
+            reason("writes_per_second = \"x\"\n")
+        );
+        assert_eq!(reason("writes_per_second = 10\n"), "");
     }
 
     #[test]
