@@ -254,6 +254,16 @@ impl Operations {
 
     pub(crate) async fn open_backfill(&self, message: v1::OpenBackfillRequest) -> Answer<v1::Backfill> {
         let (interval, expire_after) = backfill_request(&message)?;
+        let (record, now) = (self.engine.namespace(&message.namespace)?, self.engine.now());
+        let kept_from = record.kept_from(now);
+        if interval.start < kept_from && kept_from > record.closed_until {
+            let reason = format!(
+                "what is written before {kept_from} has left the retention and would be gone at once; begin there, or keep \
+                 events longer with `anabranch retention {} --delete-after TIME`",
+                message.namespace
+            );
+            return Err(Failure::invalid("interval.start", reason));
+        }
         let opened = self.engine.open_backfill(&message.namespace, interval, expire_after, &message.reason).await?;
         Ok(backfill_message(&opened, self.engine.now()))
     }

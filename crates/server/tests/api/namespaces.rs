@@ -155,3 +155,24 @@ async fn single_series_are_blocked_and_unblocked_over_both_protocols() {
     let list = fixture.client.unblock_series(request).await.unwrap().block_list;
     assert_eq!((list.len(), list[0].time_series_id.as_str()), (1, "b"), "what was refused changed nothing");
 }
+
+/// W1: nothing is acknowledged only to be closed by the retention a moment later.
+#[tokio::test]
+async fn a_window_does_not_reach_behind_the_retention() {
+    let fixture = Fixture::new().await;
+    let body = json!({"name": "short", "config": {"secondsPerSlice": 86_400, "closeAfter": "864000s"}}).to_string();
+    assert_eq!(fixture.post("/v1/namespaces", &body).await.status, 200);
+    let day = 86_400;
+    let open = async |from: u64, to: u64| {
+        let (start, end) = (fixture.ago(from * day).to_string(), fixture.ago(to * day).to_string());
+        let body = json!({"interval": {"start": start, "end": end}}).to_string();
+        fixture.post("/v1/namespaces/short/backfills", &body).await
+    };
+    let refused = open(400, 5).await;
+    assert_eq!(refused.status, 400, "{refused:?}");
+    assert!(refused.text().contains("has left the retention") && refused.text().contains("anabranch retention short"));
+    assert_eq!(open(9, 5).await.status, 200);
+    let body = json!({"config": {"closeAfter": "86400000s"}}).to_string();
+    assert_eq!(fixture.send("PATCH", "/v1/namespaces/short", body).await.status, 200);
+    assert_eq!(open(400, 5).await.status, 200);
+}
