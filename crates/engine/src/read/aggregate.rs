@@ -9,7 +9,7 @@ use bytes::Bytes;
 use crate::{
     EngineError, ErrorKind, Page, Partial, PartialReason, Query, ReadRequest,
     engine::Engine,
-    read::search::{check_series, position},
+    read::search::{check_series, next_token, position},
 };
 
 /// Groups, and bytes of the values that tell them apart, after which an answer ends with the page that it has come to.
@@ -135,8 +135,10 @@ impl Engine {
                 }
             }
         }
-        let mut answer = counting.answer;
-        answer.next_page_token = (at < request.series.len()).then(|| format!("{at}.{}", counting.token));
+        let (mut answer, token) = (counting.answer, counting.token);
+        if at < request.series.len() {
+            answer.next_page_token = Some(next_token(self, at, part(request, at, token, Duration::ZERO))?);
+        }
         Ok(answer)
     }
 }

@@ -142,6 +142,25 @@ impl Plan {
     }
 }
 
+/// The token of a read that hasn't begun: for whoever reads several histories and ends between two. It belongs to its request as any
+/// other does.
+pub(crate) fn first_token(engine: &Engine, request: &ReadRequest) -> Result<String, EngineError> {
+    let namespace = engine.registry.get(&request.namespace)?;
+    let start = request.start.unwrap_or(Timestamp::EARLIEST).max(Timestamp::EARLIEST);
+    let end = request.end.unwrap_or(Timestamp::LATEST).min(Timestamp::LATEST);
+    let token = PageToken {
+        fingerprint: fingerprint(namespace.record.incarnation, request),
+        progress: Progress::Time(match request.order {
+            Order::LatestFirst => end,
+            Order::OldestFirst => start,
+        }),
+        records_served: 0,
+        floor: start.max(namespace.record.closed_until),
+        partition_bytes: 0,
+    };
+    Ok(token.seal(&engine.token_key))
+}
+
 /// A scan that has come so far goes through a whole history, whichever way it asks for its pages.
 fn class_of(token: &PageToken) -> ReadClass {
     let far = token.records_served >= SCAN_RECORDS || token.partition_bytes >= SCAN_BYTES;

@@ -6,7 +6,11 @@ use anabranch_model::{Order, Record, Timestamp};
 
 use anabranch_store::ReadClass;
 
-use crate::{EngineError, Partial, PartialReason, Query, ReadRequest, engine::Engine, read::read};
+use crate::{
+    EngineError, Partial, PartialReason, Query, ReadRequest,
+    engine::Engine,
+    read::{read, request::first_token},
+};
 
 /// Series that one search may name.
 pub const MAX_SERIES: usize = 1000;
@@ -63,11 +67,12 @@ impl Engine {
         let asked = if request.page_bytes == 0 { config.page_limits.default_page_bytes } else { request.page_bytes };
         let mut bytes_left = asked.min(config.page_limits.max_page_bytes);
         let (mut at, mut token) = position(&request.series, &request.page_token)?;
+        let begun = (at, token.clone());
         let mut page = SearchPage::default();
         while at < request.series.len() {
             let left = deadline.saturating_sub(self.env.monotonic());
             // A page that moved may end early; one that didn't has to try.
-            if left <= time / 10 && (at, token.as_str()) != (0, "") && page.partitions_read > 0 {
+            if left <= time / 10 && (at, token.as_str()) != (begun.0, begun.1.as_str()) {
                 page.partial.get_or_insert(Partial {
                     reason: PartialReason::Slo,
                     complete_until: match request.order {
@@ -102,7 +107,7 @@ impl Engine {
             }
         }
         if at < request.series.len() {
-            page.next_page_token = Some(format!("{at}.{token}"));
+            page.next_page_token = Some(next_token(self, at, part(request, at, token, 0, 0, Duration::ZERO))?);
         }
         Ok(page)
     }
@@ -154,8 +159,17 @@ pub(super) fn position(series: &[String], page_token: &str) -> Result<(usize, St
     }
     let (at, token) = page_token.split_once('.').ok_or(anabranch_model::TokenError::Forged)?;
     let at: usize = at.parse().map_err(|_| anabranch_model::TokenError::Forged)?;
+    if token.is_empty() {
+        return Err(anabranch_model::TokenError::Forged.into());
+    }
     if at >= series.len() {
         return Err(anabranch_model::TokenError::OtherRequest.into());
     }
     Ok((at, token.to_owned()))
+}
+
+/// The token with which the next answer goes on. `part` is what is left of the history that it stands in.
+pub(super) fn next_token(engine: &Engine, at: usize, part: ReadRequest) -> Result<String, EngineError> {
+    let token = if part.page_token.is_empty() { first_token(engine, &part)? } else { part.page_token };
+    Ok(format!("{at}.{token}"))
 }

@@ -323,6 +323,44 @@ fn a_search_finds_in_named_series_what_fulfils_its_query() {
     });
 }
 
+/// A token that stands between two histories is sealed as any other: made up, or of another search, it is refused.
+#[test]
+fn a_token_between_two_histories_belongs_to_its_search() {
+    run(|world| async move {
+        world.namespace(NamespaceConfig::default()).await;
+        let now = world.now();
+        for series in ["a", "b", "c"] {
+            world.write((0..3).map(|at| event(series, now - at, "e", &[("kind", "play")])).collect()).await.unwrap();
+        }
+        let named = |series: &[&str]| series.iter().map(|series| (*series).to_owned()).collect::<Vec<_>>();
+        let request = SearchRequest {
+            namespace: "plays".to_owned(),
+            series: named(&["a", "b", "c"]),
+            page_size: 3,
+            ..SearchRequest::default()
+        };
+        let token = world.engine.search(&request).await.unwrap().next_page_token.unwrap();
+        let (at, sealed) = token.split_once('.').unwrap();
+        assert_eq!(at, "1");
+        let next = SearchRequest { page_token: token.clone(), ..request.clone() };
+        let page = world.engine.search(&next).await.unwrap();
+        assert!(page.records.len() == 3 && page.records.iter().all(|(series, _)| series == "b"), "{page:?}");
+
+        let refused = [
+            SearchRequest { page_token: "1.".to_owned(), ..request.clone() },
+            SearchRequest { page_token: format!("2.{sealed}"), ..request.clone() },
+            SearchRequest { series: named(&["a", "c", "b"]), ..next.clone() },
+            SearchRequest { query: Some(equals("kind", "play")), ..next.clone() },
+            SearchRequest { order: Order::OldestFirst, ..next.clone() },
+            SearchRequest { end: Some(Timestamp::from_nanos(now)), ..next.clone() },
+        ];
+        for request in refused {
+            let error = world.engine.search(&request).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{request:?}: {error}");
+        }
+    });
+}
+
 /// A page that crosses from one partition to the next must not make the pages after it read two at once.
 #[test]
 fn pages_of_a_long_history_read_no_more_than_they_serve() {
