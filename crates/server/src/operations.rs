@@ -16,7 +16,7 @@ use std::{
 
 use anabranch_api::v1;
 use anabranch_engine::{Engine, EngineError, NamespaceRecord, error::bad_namespace_name};
-use anabranch_model::{NamespaceConfig, NamespaceName, Slice};
+use anabranch_model::{NamespaceConfig, NamespaceName, Slice, Timestamp};
 use anabranch_runtime::Env;
 use futures_util::FutureExt;
 use tokio::sync::mpsc;
@@ -254,18 +254,23 @@ impl Operations {
 
     pub(crate) async fn open_backfill(&self, message: v1::OpenBackfillRequest) -> Answer<v1::Backfill> {
         let (interval, expire_after) = backfill_request(&message)?;
-        let (record, now) = (self.engine.namespace(&message.namespace)?, self.engine.now());
-        let kept_from = record.kept_from(now);
-        if interval.start < kept_from && kept_from > record.closed_until {
-            let reason = format!(
-                "what is written before {kept_from} has left the retention and would be gone at once; begin there, or keep \
-                 events longer with `anabranch retention {} --delete-after TIME`",
-                message.namespace
-            );
-            return Err(Failure::invalid("interval.start", reason));
-        }
+        self.check_kept(&message.namespace, interval.start)?;
         let opened = self.engine.open_backfill(&message.namespace, interval, expire_after, &message.reason).await?;
         Ok(backfill_message(&opened, self.engine.now()))
+    }
+
+    /// Refuses to take events that the retention would close a moment later.
+    fn check_kept(&self, namespace: &str, from: Timestamp) -> Answer<()> {
+        let record = self.engine.namespace(namespace)?;
+        let kept_from = record.kept_from(self.engine.now());
+        if from >= kept_from || kept_from <= record.closed_until {
+            return Ok(());
+        }
+        let reason = format!(
+            "what is written before {kept_from} has left the retention and would be gone at once; begin there, or keep events \
+             longer with `anabranch retention {namespace} --delete-after TIME`"
+        );
+        Err(Failure::invalid("interval.start", reason))
     }
 
     pub(crate) async fn close_backfill(&self, message: v1::CloseBackfillRequest) -> Answer<v1::Backfill> {
