@@ -66,6 +66,8 @@ pub struct NextConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FormerReach {
+    /// When the last of them ended.
+    pub ended: Timestamp,
     /// Until then a write may be under way that was accepted under them.
     pub until: Timestamp,
     /// Their accept limit and seal margin.
@@ -247,9 +249,9 @@ impl NamespaceRecord {
         let mut former = self.former.filter(|former| former.until > at);
         if reach(&self.config) > reach(&config) || self.config.seal_margin > config.seal_margin {
             let until = at.saturating_add(self.config.seal_margin);
-            let before = former.unwrap_or(FormerReach { until, reach: Duration::ZERO });
+            let before = former.unwrap_or(FormerReach { ended: at, until, reach: Duration::ZERO });
             let reach = reach(&self.config).max(before.reach);
-            former = Some(FormerReach { until: until.max(before.until), reach });
+            former = Some(FormerReach { ended: at, until: until.max(before.until), reach });
         }
         // The seal margin is more than the clocks of servers differ by.
         let reached = at.saturating_add(self.config.drift_limit + self.config.seal_margin);
@@ -340,11 +342,13 @@ impl NamespaceRecord {
     /// Whether every server has seen a window's end, and every write that was accepted in it has been answered: also those that were
     /// accepted under settings which gave them more time.
     fn is_past(&self, window: &Backfill, now: Timestamp, notice: Duration) -> bool {
-        let configs = [Some(&self.config), self.next.as_ref().map(|next| &next.config)];
-        let margin = configs.into_iter().flatten().map(|config| config.seal_margin).max().unwrap_or_default();
-        let over = window.expires.saturating_add(notice).saturating_add(margin);
-        let straggling = self.former.is_some_and(|former| now < former.until);
-        now >= over && !straggling
+        let next = self.next.as_ref();
+        // Settings that were over before the window took effect have accepted nothing in it.
+        let current = next.is_none_or(|next| window.effective < next.at).then_some(&self.config);
+        let configs = current.into_iter().chain(next.map(|next| &next.config));
+        let margin = configs.map(|config| config.seal_margin).max().unwrap_or_default();
+        let straggling = self.former.is_some_and(|former| window.effective < former.ended && now < former.until);
+        now >= window.expires.saturating_add(notice).saturating_add(margin) && !straggling
     }
 
     /// Whether an event of this time may be written at `now`: in the ordinary window or an open backfill.
@@ -371,7 +375,7 @@ impl NamespaceRecord {
         let mut surplus = past.iter().filter(|past| **past).count().saturating_sub(KEPT_BACKFILLS);
         let mut past = past.into_iter();
         self.backfills.retain(|_| {
-            let forget = surplus > 0 && past.next().unwrap_or(false);
+            let forget = past.next().unwrap_or(false) && surplus > 0;
             surplus -= usize::from(forget);
             !forget
         });
@@ -435,6 +439,9 @@ mod tests {
             assert!(record.settle(at(1010)));
             assert!(record.may_be_backfilled(span, at(1059), notice), "and after that");
             assert!(!record.may_be_backfilled(span, at(1061), notice));
+            let later = Backfill { effective: at(1010), ..window(1, 100..200, 1020) };
+            record.backfills = vec![later];
+            assert!(!record.may_be_backfilled(span, at(1028), notice), "a window under the new settings needs no more");
         }
     }
 

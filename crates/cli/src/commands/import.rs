@@ -63,7 +63,7 @@ pub(crate) async fn run(session: &Session, args: &ImportArgs) -> Outcome {
     };
     let summary = match window(&namespace, scan.span(), session.now()) {
         Some(interval) => in_window(session, &client, args, interval, job).await?,
-        None => ingest::run(session, &client, job).await?,
+        None => ingest::run(session, &client, job, &mut Signals::listen()?).await?,
     };
     summary.print(session)
 }
@@ -144,7 +144,7 @@ async fn in_window(
         _ = signals.next() => Err(Failure::other("interrupted")),
     };
     let summary = match open {
-        Ok(_) => ingest::run(session, client, job).await,
+        Ok(_) => ingest::run(session, client, job, &mut signals).await,
         Err(failure) => Err(failure),
     };
     close(session, client, args, &opened).await;

@@ -16,6 +16,7 @@ use crate::{
     failure::{Failure, Outcome},
     import::jsonl::{JsonLines, parse_event},
     ingest::{self, BatchLimits, Job, ResumePoint},
+    interrupt::Signals,
     output::{Format, Out, text::escaped},
     session::Session,
     times::to_wire,
@@ -104,5 +105,5 @@ async fn write_file(session: &Session, args: &WriteArgs, file: &Path) -> Outcome
         doing: "writing",
         file_bytes: bytes,
     };
-    ingest::run(session, &client, job).await?.print(session)
+    ingest::run(session, &client, job, &mut Signals::listen()?).await?.print(session)
 }

@@ -102,8 +102,9 @@ impl Summary {
     }
 }
 
-/// Writes everything, or says why not and from where to go on.
-pub(crate) async fn run(session: &Session, client: &Client, mut job: Job) -> Outcome<Summary> {
+/// Writes everything, or says why not and from where to go on. `signals` are those that whoever began has listened for since: one that
+/// came before this counts, too.
+pub(crate) async fn run(session: &Session, client: &Client, mut job: Job, signals: &mut Signals) -> Outcome<Summary> {
     let begun = session.env.monotonic();
     let progress = Progress::new(job.doing, job.file_bytes);
     let mut summary = Summary { queued: job.queued, ..Summary::default() };
@@ -113,7 +114,6 @@ pub(crate) async fn run(session: &Session, client: &Client, mut job: Job) -> Out
     let reader = session.env.thread("reader", move || feed::feed(source, limits, skip_bad, &feeder));
     reader.map_err(|error| Failure::other(format!("can't start a thread: {error}")))?;
 
-    let mut signals = Signals::listen()?;
     let mut in_flight = FuturesOrdered::new();
     let mut reading = true;
     let mut bad_line = None;

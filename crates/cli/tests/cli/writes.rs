@@ -175,7 +175,8 @@ fn a_killed_run_resumes_too() {
     let args = ["write", "plays", "--file", &file, "--batch", "50", "--resume", "state"];
     let mut child = server.command(&args).stdout(Stdio::null()).spawn().unwrap();
     let state = place.path().join("state");
-    while !state.exists() && child.try_wait().unwrap().is_none() {}
+    let nothing = |text: String| text.contains("\"line\":0");
+    while std::fs::read_to_string(&state).map_or(true, nothing) && child.try_wait().unwrap().is_none() {}
     child.kill().unwrap();
     child.wait().unwrap();
     let begun = server.count("plays", "s");

@@ -15,5 +15,6 @@ mod slow;
 mod slow_store;
 mod split_care;
 mod splits;
+mod tampered;
 mod tuning;
 mod writes;
