@@ -105,6 +105,8 @@ pub(crate) fn read_error(error: &ExecutionError) -> StoreError {
     let reason = error.to_string();
     match fate(error) {
         Fate::NotDone | Fate::Unknown => StoreError::Unavailable { reason },
+        // The node that was asked hasn't heard of the table yet, which another one has made or shown.
+        Fate::NotUnderstood if reason.contains("does not exist") => StoreError::Unavailable { reason },
         Fate::NotUnderstood | Fate::Refused => StoreError::Refused { reason },
     }
 }
@@ -167,5 +169,9 @@ mod tests {
         let error = ExecutionError::RequestTimeout(Duration::from_secs(1));
         assert!(matches!(read_error(&error), StoreError::Unavailable { .. }));
         assert!(matches!(read_error(&answered(DbError::Unauthorized)), StoreError::Refused { .. }));
+        let reason = "table documents does not exist".to_owned();
+        let behind = ExecutionError::LastAttemptError(RequestAttemptError::DbError(DbError::Invalid, reason));
+        assert!(matches!(read_error(&behind), StoreError::Unavailable { .. }), "a node that is behind with the schema");
+        assert!(matches!(read_error(&answered(DbError::Invalid)), StoreError::Refused { .. }));
     }
 }

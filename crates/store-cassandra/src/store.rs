@@ -24,7 +24,7 @@ use tokio::sync::Mutex;
 use crate::{
     CassandraOptions, ConnectError,
     documents::Documents,
-    error::{Fate, fate, read_error, refused, unavailable},
+    error::{read_error, refused, unavailable},
     names,
     scan::ReadFailure,
     schema::Schema,
@@ -111,11 +111,7 @@ impl Inside {
         if self.is_missing(table).await {
             return self.no_such_table(name);
         }
-        match fate(&error) {
-            // The table is there, but not yet on the node that was asked.
-            Fate::NotUnderstood if error.to_string().contains("does not exist") => unavailable(error.to_string()),
-            _ => read_error(&error),
-        }
+        read_error(&error)
     }
 }
 
