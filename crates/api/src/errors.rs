@@ -120,7 +120,7 @@ pub const REASONS: &[Reason] = &[
         "UNAVAILABLE",
         503,
         "This server takes no writes at the moment: it is starting or stopping, its clock is off, or it can't refresh its \
-         configuration. Try another server, or again.",
+         configuration. Nothing was done: try another server, or again.",
     ),
     reason("STORE_UNAVAILABLE", "UNAVAILABLE", 503, "The store didn't answer. Try again after `google.rpc.RetryInfo`."),
     reason(

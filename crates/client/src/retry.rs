@@ -7,6 +7,9 @@ use tonic_types::StatusExt;
 
 use crate::{ClientError, RetryPolicy, wait::wait};
 
+/// The server's word for a refusal before anything was done: it starts or stops, its clock is being compared.
+const NOT_SERVING: &str = "NOT_SERVING";
+
 /// What sending a request twice does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Repeat {
@@ -44,12 +47,16 @@ where
 /// Whether sending it again is safe and may end otherwise.
 pub(crate) fn may_help(repeat: Repeat, status: &Status) -> bool {
     match status.code() {
-        Code::Unavailable => repeat != Repeat::Never,
+        Code::Unavailable => repeat != Repeat::Never || was_refused(status),
         Code::DeadlineExceeded => repeat == Repeat::Read,
         // Nothing was done, and the server says whether to come again: a full queue empties, a full namespace doesn't.
         Code::ResourceExhausted => status.get_details_retry_info().is_some(),
         _ => false,
     }
+}
+
+fn was_refused(status: &Status) -> bool {
+    status.get_details_error_info().is_some_and(|info| info.reason == NOT_SERVING)
 }
 
 /// How long to wait after this attempt, the first being 1.
@@ -82,6 +89,16 @@ mod tests {
         for (code, repeat, expected) in cases {
             assert_eq!(may_help(repeat, &Status::new(code, "")), expected, "{code:?} {repeat:?}");
         }
+    }
+
+    #[test]
+    fn what_a_server_refused_before_it_began_is_sent_again_whatever_it_is() {
+        let refused = |reason: &str| {
+            let details = ErrorDetails::with_error_info(reason, "anabranch", []);
+            Status::with_error_details(Code::Unavailable, "", details)
+        };
+        assert!(may_help(Repeat::Never, &refused("NOT_SERVING")));
+        assert!(!may_help(Repeat::Never, &refused("STORE_UNAVAILABLE")), "it may have been done");
     }
 
     #[test]

@@ -1,14 +1,26 @@
 //! Threads that give way: what runs on them loses the processor to the other threads that want it.
 
-use std::sync::OnceLock;
+use std::{
+    cell::Cell,
+    sync::OnceLock,
+    time::{Duration, Instant},
+};
 
 use tokio::runtime::{Builder, Handle, Runtime};
 
-/// Beside threads that are always busy, a tenth of a processor is left: splits and whole histories still come to an end, and a lock
-/// that is held here is let go of.
+/// Beside threads that are always busy a tenth of a processor is left, and a hundredth to whoever calls [`let_others_run`]: splits and
+/// whole histories still come to an end, and a lock that is held here is let go of.
 const NICENESS: i32 = 10;
 /// Threads that wait for a disk.
 const MAX_BLOCKING: usize = 128;
+
+/// How long a thread that gives way has the processor while another waits for it.
+const LONGEST_TURN: Duration = Duration::from_micros(200);
+
+thread_local! {
+    /// On a thread that gives way: when it last did.
+    static TURN: Cell<Option<Instant>> = const { Cell::new(None) };
+}
 
 static THREADS: OnceLock<Option<Runtime>> = OnceLock::new();
 
@@ -24,13 +36,24 @@ pub(crate) fn threads() -> Option<&'static Handle> {
 
 /// For loops that compute for long: lets a thread have the processor that should have had it already.
 ///
-/// Since Linux 6.13 a kernel may put that off until the running thread enters it for whatever reason ("lazy" preemption), and a
-/// thread that only computes does so when the clock ticks: with 250 ticks a second, one that gives way kept a page waiting for 4 ms.
-/// Any call of the kernel will do, and this is the cheapest that has no effect. Unlike a yield it gives nothing up where nobody
-/// waits, and no more than its share where somebody does.
+/// Linux lets a running thread have its slice, a millisecond and more, however much less its share is than that of those who wait. A
+/// thread that gives way hands the rest of it over. For the others, any call of the kernel will do: since Linux 6.13 one may put off a
+/// switch until the running thread enters it for whatever reason, or the clock ticks, up to 4 ms later.
 #[inline]
 pub fn let_others_run() {
-    let _ = rustix::process::getppid();
+    match TURN.get() {
+        None => drop(rustix::process::getppid()),
+        Some(since) if since.elapsed() >= LONGEST_TURN => {
+            rustix::thread::sched_yield();
+            TURN.set(Some(now()));
+        }
+        Some(_) => {}
+    }
+}
+
+#[allow(clippy::disallowed_methods)] // what a turn takes is nothing that the simulation could decide by
+fn now() -> Instant {
+    Instant::now()
 }
 
 /// On Linux, the calling thread alone.
@@ -40,6 +63,7 @@ fn give_way() {
     if rustix::process::getpriority_process(None).is_ok_and(|now| now < NICENESS) {
         let _ = rustix::process::setpriority_process(None, NICENESS);
     }
+    TURN.set(Some(now()));
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
@@ -66,6 +90,19 @@ mod tests {
         let nicer = usual.max(NICENESS);
         assert_eq!(task.await.unwrap(), (nicer, nicer, nicer));
         assert_eq!((niceness(), env.blocking(niceness).await.unwrap()), (usual, usual));
+    }
+
+    #[tokio::test]
+    async fn only_threads_that_give_way_hand_over_what_is_left_of_their_turn() {
+        let_others_run();
+        assert_eq!(TURN.get(), None);
+        let task = Env::system().spawn_in_background(async {
+            let long_ago = now() - 2 * LONGEST_TURN;
+            TURN.set(Some(long_ago));
+            let_others_run();
+            TURN.get().is_some_and(|since| since > long_ago)
+        });
+        assert_eq!(task.await, Some(true));
     }
 
     #[tokio::test]

@@ -157,7 +157,12 @@ impl Resolver<'_> {
 
     fn listed(&self) -> String {
         let names = self.names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-        format!("the columns are {names}")
+        match self.names {
+            [only] if only.contains([';', '\t', '|']) => {
+                format!("there is one column, {names}; say what stands between columns with --delimiter")
+            }
+            _ => format!("the columns are {names}"),
+        }
     }
 }
 
@@ -206,6 +211,7 @@ mod tests {
     fn what_is_missing_is_named() {
         let refusal = |map: &str, names: &[&str]| mapping(map).resolve(names).unwrap_err();
         assert!(refusal("", &["when", "id"]).starts_with("no column is the time"));
+        assert!(refusal("", &["time;series;note"]).ends_with("between columns with --delimiter"));
         assert!(refusal("", &["time", "x"]).starts_with("no column is the series"));
         assert_eq!(refusal("time=tiem", &["time", "id"]), "there is no column `tiem`; is `time` meant?");
         assert!(refusal("", &["time", "id", ""]).starts_with("column 3 has no name"));
