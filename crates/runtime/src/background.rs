@@ -1,12 +1,10 @@
 //! Threads that give way: what runs on them loses the processor to the other threads that want it.
 
-use std::{
-    cell::Cell,
-    sync::OnceLock,
-    time::{Duration, Instant},
-};
+use std::{cell::Cell, sync::OnceLock, time::Duration};
 
 use tokio::runtime::{Builder, Handle, Runtime};
+
+use crate::env::boot_time;
 
 /// Beside threads that are always busy a tenth of a processor is left, and a hundredth to whoever calls [`let_others_run`]: splits and
 /// whole histories still come to an end, and a lock that is held here is let go of.
@@ -19,7 +17,7 @@ const LONGEST_TURN: Duration = Duration::from_micros(200);
 
 thread_local! {
     /// On a thread that gives way: when it last did.
-    static TURN: Cell<Option<Instant>> = const { Cell::new(None) };
+    static TURN: Cell<Option<Duration>> = const { Cell::new(None) };
 }
 
 static THREADS: OnceLock<Option<Runtime>> = OnceLock::new();
@@ -41,19 +39,14 @@ pub(crate) fn threads() -> Option<&'static Handle> {
 /// switch until the running thread enters it for whatever reason, or the clock ticks, up to 4 ms later.
 #[inline]
 pub fn let_others_run() {
-    match TURN.get() {
-        None => drop(rustix::process::getppid()),
-        Some(since) if since.elapsed() >= LONGEST_TURN => {
-            rustix::thread::sched_yield();
-            TURN.set(Some(now()));
-        }
-        Some(_) => {}
+    let Some(since) = TURN.get() else {
+        let _ = rustix::process::getppid();
+        return;
+    };
+    if boot_time().saturating_sub(since) >= LONGEST_TURN {
+        rustix::thread::sched_yield();
+        TURN.set(Some(boot_time()));
     }
-}
-
-#[allow(clippy::disallowed_methods)] // what a turn takes is nothing that the simulation could decide by
-fn now() -> Instant {
-    Instant::now()
 }
 
 /// On Linux, the calling thread alone.
@@ -63,7 +56,7 @@ fn give_way() {
     if rustix::process::getpriority_process(None).is_ok_and(|now| now < NICENESS) {
         let _ = rustix::process::setpriority_process(None, NICENESS);
     }
-    TURN.set(Some(now()));
+    TURN.set(Some(boot_time()));
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
@@ -97,7 +90,7 @@ mod tests {
         let_others_run();
         assert_eq!(TURN.get(), None);
         let task = Env::system().spawn_in_background(async {
-            let long_ago = now() - 2 * LONGEST_TURN;
+            let long_ago = boot_time() - 2 * LONGEST_TURN;
             TURN.set(Some(long_ago));
             let_others_run();
             TURN.get().is_some_and(|since| since > long_ago)

@@ -256,14 +256,14 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
-fn boot_time() -> Duration {
+pub(crate) fn boot_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 /// Other systems count suspension in their monotonic clock, or say nothing about it.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn boot_time() -> Duration {
+pub(crate) fn boot_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
