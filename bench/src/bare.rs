@@ -15,7 +15,7 @@ use anyhow::{Context, Result, anyhow};
 use bytes::Bytes;
 use fjall::{
     CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode,
-    config::{BlockSizePolicy, BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry},
+    config::{BlockSizePolicy, CompressionPolicy, FilterPolicy},
 };
 
 use crate::{
@@ -101,12 +101,11 @@ pub(crate) fn run(args: &BareArgs) -> Result<()> {
 
 /// The same as the embedded store gives its tables.
 fn keyspace_options(options: &FjallOptions) -> KeyspaceCreateOptions {
-    let bloom = FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(f32::from(options.bloom_bits)));
     KeyspaceCreateOptions::default()
         .max_memtable_size(options.memtable_bytes)
         .data_block_size_policy(BlockSizePolicy::all(options.block_bytes))
         .data_block_compression_policy(CompressionPolicy::all(CompressionType::Lz4))
-        .filter_policy(FilterPolicy::all(bloom))
+        .filter_policy(FilterPolicy::disabled())
 }
 
 /// The batches of each writer.

@@ -352,10 +352,13 @@ impl Engine {
         &self.metrics
     }
 
-    /// Whether requests can be served now, or why not.
+    /// Whether anything can be changed now, or why not. Reads may go on all the same.
     pub fn check_ready(&self) -> Result<(), EngineError> {
         if self.is_stopping() {
             return Err(EngineError::NotServing { reason: "this server is shutting down".to_owned() });
+        }
+        if let Some(why) = self.store.takes_no_writes() {
+            return Err(EngineError::NotServing { reason: format!("the store takes no writes: {why}") });
         }
         self.heartbeat.check_clock()?;
         self.registry.check_fresh()

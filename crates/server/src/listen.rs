@@ -88,7 +88,11 @@ impl Listener {
         }
         drop(self.tcp);
         if self.env.timeout(grace, ending.shutdown()).await.is_err() {
-            tracing::warn!(protocol = self.protocol.name(), ?grace, "requests that did not finish in time are cut off");
+            tracing::warn!(
+                protocol = self.protocol.name(),
+                ?grace,
+                "connections that did not come to their end in time are cut off"
+            );
         }
     }
 

@@ -53,6 +53,10 @@ impl Store for TimedStore {
         self.inner.free_bytes()
     }
 
+    fn takes_no_writes(&self) -> Option<String> {
+        self.inner.takes_no_writes()
+    }
+
     fn everywhere(self: Arc<Self>) -> Arc<dyn Store> {
         let inner = self.inner.clone().everywhere();
         Arc::new(TimedStore { inner, env: self.env.clone(), seconds: self.seconds.clone() })

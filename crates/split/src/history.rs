@@ -426,7 +426,11 @@ impl Chain {
             if let Some(last) = rows.back() {
                 self.after = Some(After::Row(last.key()));
             }
-            self.rows.append(&mut rows);
+            if self.rows.is_empty() {
+                self.rows = rows;
+            } else {
+                self.rows.append(&mut rows);
+            }
             match fetched {
                 Ok(()) if !self.rows.is_empty() || self.is_exhausted() => return Ok(()),
                 Ok(()) => {}

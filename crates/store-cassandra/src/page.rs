@@ -28,6 +28,11 @@ impl PageBuilder {
         PageBuilder { rows: Vec::new(), bytes: 0, max_rows, max_bytes, more: false }
     }
 
+    /// Makes room for some rows more, as far as they can be taken.
+    pub(crate) fn reserve(&mut self, rows: usize) {
+        self.rows.reserve(rows.min(self.max_rows.saturating_sub(self.rows.len())));
+    }
+
     /// Takes a row, unless the page is full; then the row shows that more follows, and `false` is answered.
     pub(crate) fn offer(&mut self, row: Row) -> bool {
         if self.is_full() {
@@ -54,6 +59,17 @@ impl PageBuilder {
         let by_bytes = bytes.div_ceil(row_bytes.max(1));
         let by_rows = self.max_rows.saturating_sub(self.rows.len());
         by_bytes.min(by_rows).clamp(1, MAX_ANSWER_ROWS)
+    }
+
+    /// With the rows of a page that comes after this one, as far as there is room for them.
+    pub(crate) fn followed_by(mut self, next: PageBuilder) -> PageBuilder {
+        if self.more {
+            return self;
+        }
+        self.reserve(next.rows.len());
+        let all_taken = next.rows.into_iter().all(|row| self.offer(row));
+        self.more |= all_taken && next.more;
+        self
     }
 
     pub(crate) fn finish(self) -> ScanPage {

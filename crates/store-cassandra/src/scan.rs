@@ -20,7 +20,7 @@ use scylla::{
 use crate::{
     error::{corrupt, unavailable},
     hedge::SecondRead,
-    page::PageBuilder,
+    page::{PageBuilder, RowSize},
     statements::{KnownTable, Shape, Slice},
     store::{Inside, Reach},
 };
@@ -142,24 +142,17 @@ impl Inside {
     /// One page of a scan.
     pub(crate) async fn page(&self, table: &KnownTable, scan: &Scan, reach: Reach) -> Result<ScanPage, StoreError> {
         let terms = Terms { deadline: self.env.monotonic().saturating_add(scan.timeout), reach };
-        let slices = slices(&scan.span, scan.direction);
-        let mut page = PageBuilder::new(scan.max_rows, scan.max_bytes);
-        // The rest of an event is seldom more than nothing: asking for it beside the rest of the partition costs no time.
-        let pages = match &slices[..] {
-            [] => return self.empty_page(table, scan).await,
-            [one] => vec![self.read_slice(table, scan, one, terms).await?],
+        match &slices(&scan.span, scan.direction)[..] {
+            [] => self.empty_page(table, scan).await,
+            [one] => Ok(self.read_slice(table, scan, one, terms).await?.finish()),
+            // The rest of an event is seldom more than nothing: asking for it beside the rest of the partition costs no time.
             [one, other, ..] => {
                 let (one, other) =
-                    try_join(self.read_slice(table, scan, one, terms), self.read_slice(table, scan, other, terms))
-                        .await?;
-                if one.more { vec![one] } else { vec![one, other] }
+                    (self.read_slice(table, scan, one, terms), self.read_slice(table, scan, other, terms));
+                let (one, other) = try_join(one, other).await?;
+                Ok(one.followed_by(other).finish())
             }
-        };
-        let follows = pages.last().is_some_and(|last| last.more);
-        let all_taken = pages.into_iter().flat_map(|page| page.rows).all(|row| page.offer(row));
-        let mut page = page.finish();
-        page.more |= all_taken && follows;
-        Ok(page)
+        }
     }
 
     /// Nothing to read, but a table that isn't there must be told.
@@ -176,7 +169,7 @@ impl Inside {
         scan: &Scan,
         bounds: &Bounds,
         terms: Terms,
-    ) -> Result<ScanPage, StoreError> {
+    ) -> Result<PageBuilder, StoreError> {
         let mut page = PageBuilder::new(scan.max_rows, scan.max_bytes);
         let shape = Shape::Read(bounds.slice(), scan.direction);
         let values = ReadValues { partition: &scan.partition, bounds };
@@ -188,20 +181,15 @@ impl Inside {
                 Ok(answer) => answer,
                 Err(failure) => return Err(self.explain_read(&scan.table, table, failure).await),
             };
-            let rows = rows_of(rows)?;
-            if let Some(largest) = rows.iter().map(Row::bytes).max() {
-                table.row_size.saw(largest);
-            }
-            if !rows.into_iter().all(|row| page.offer(row)) {
-                return Ok(page.finish());
-            }
+            let all_taken = take_rows(rows, &mut page, &table.row_size)?;
             match next {
+                _ if !all_taken => return Ok(page),
                 Some(_) if page.is_full() => {
                     page.more_may_follow();
-                    return Ok(page.finish());
+                    return Ok(page);
                 }
                 Some(next) => state = next,
-                None => return Ok(page.finish()),
+                None => return Ok(page),
             }
         }
     }
@@ -265,10 +253,24 @@ impl ReadFailure {
 
 type RowColumns<'a> = (i64, &'a str, &'a str, (Option<Bytes>, Option<Bytes>));
 
-fn rows_of(answer: QueryResult) -> Result<Vec<Row>, StoreError> {
+/// Puts the rows of an answer into a page, each where it will stay; whether all had room.
+fn take_rows(answer: QueryResult, page: &mut PageBuilder, row_size: &RowSize) -> Result<bool, StoreError> {
     let answer = answer.into_rows_result().map_err(|error| corrupt("an answer without rows", error))?;
     let rows = answer.rows::<RowColumns<'_>>().map_err(|error| corrupt("a table of other columns", error))?;
-    rows.map(|row| row_of(row.map_err(|error| corrupt("a row", error))?)).collect()
+    page.reserve(answer.rows_num());
+    let (mut largest, mut all_taken) = (0, true);
+    for row in rows {
+        let row = row_of(row.map_err(|error| corrupt("a row", error))?)?;
+        largest = largest.max(row.bytes());
+        all_taken = page.offer(row);
+        if !all_taken {
+            break;
+        }
+    }
+    if largest > 0 {
+        row_size.saw(largest);
+    }
+    Ok(all_taken)
 }
 
 fn row_of((time, id, key, (value, metadata)): RowColumns<'_>) -> Result<Row, StoreError> {

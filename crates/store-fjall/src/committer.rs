@@ -137,7 +137,8 @@ impl Committer {
 
     fn change_document(&mut self, group: &mut Group, order: DocumentOrder) {
         let answer = documents::change(&self.database, &order);
-        if matches!(answer, Ok(CasOutcome::Applied(_)) | Err(StoreError::Unknown { .. })) {
+        // Whatever failed, the sync that follows finds out whether anything can still be changed.
+        if matches!(answer, Ok(CasOutcome::Applied(_)) | Err(_)) {
             group.dirty = true;
             self.internal_changes += 1;
         }
@@ -181,7 +182,9 @@ impl Committer {
             return Err(error::unknown("a sync was made to fail"));
         }
         self.database.fjall.persist(PersistMode::SyncData).map_err(|error| {
-            tracing::error!(%error, "the journal could not be synced");
+            if !self.database.poisoned.swap(true, Ordering::Relaxed) {
+                tracing::error!(%error, "the journal could not be written or synced: no more writes until a restart");
+            }
             error::unknown(error.to_string())
         })
     }

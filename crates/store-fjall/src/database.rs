@@ -2,7 +2,10 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, atomic::AtomicU64},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, RwLock,
+        atomic::{AtomicBool, AtomicU64},
+    },
 };
 
 use anabranch_model::TableName;
@@ -26,6 +29,8 @@ pub(crate) struct Database {
     pub(crate) registry: Keyspace,
     pub(crate) fjall: fjall::Database,
     pub(crate) counters: Counters,
+    /// Whether fjall was seen to refuse every change from now on.
+    pub(crate) poisoned: AtomicBool,
     pub(crate) directory: Directory,
     /// Dropped last, and so tells that all of it is closed.
     _open: oneshot::Sender<()>,
@@ -68,6 +73,7 @@ impl Database {
             registry: internals.registry,
             fjall,
             counters: Counters::default(),
+            poisoned: AtomicBool::new(false),
             directory,
             _open: open,
         }

@@ -90,14 +90,15 @@ pub(crate) fn read(error: &fjall::Error) -> StoreError {
     }
 }
 
+/// Why fjall takes no more changes until it is opened anew.
+pub(crate) const POISONED: &str =
+    "an earlier write or sync of the disk failed, and what it holds is not known; restart when the disk is well";
+
 /// The error of a change that fjall refused: [`fjall::Error::Poisoned`] comes before anything is written, any other
 /// may come after.
 pub(crate) fn change(error: &fjall::Error) -> StoreError {
     match error {
-        fjall::Error::Poisoned => StoreError::Unavailable {
-            reason: "an earlier sync of the disk failed, and what it holds is not known; restart when the disk is well"
-                .to_owned(),
-        },
+        fjall::Error::Poisoned => unavailable(POISONED),
         _ => unknown(error.to_string()),
     }
 }

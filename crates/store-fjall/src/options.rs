@@ -8,8 +8,9 @@ use fjall::{
 use crate::OpenError;
 
 const MIB: u64 = 1 << 20;
+const DOCUMENT_FILTER_BITS: f32 = 10.0;
 
-/// Settings of an embedded store. What belongs to a table (memtable, block, filter) is fixed when the table is made.
+/// Settings of an embedded store. What belongs to a table (memtable, block) is fixed when the table is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FjallOptions {
     /// Memory for blocks that were read.
@@ -24,8 +25,6 @@ pub struct FjallOptions {
     pub memtable_total_bytes: u64,
     /// Bytes of a block on disk, before compression: 1 KiB to 1 MiB.
     pub block_bytes: u32,
-    /// Bits per row in filters.
-    pub bloom_bits: u8,
     /// Batches and other changes that may wait for the committer.
     pub commit_queue_batches: usize,
     /// Bytes that may wait for the committer.
@@ -47,7 +46,6 @@ impl Default for FjallOptions {
             memtable_bytes: 64 * MIB,
             memtable_total_bytes: 256 * MIB,
             block_bytes: 16 * 1024,
-            bloom_bits: 10,
             commit_queue_batches: 4096,
             commit_queue_bytes: 64 * MIB,
             group: 64,
@@ -84,20 +82,22 @@ impl FjallOptions {
         self.open_files.unwrap_or(half.clamp(32, 1 << 12))
     }
 
-    /// What a new table gets.
+    /// What a new table gets. Its rows are scanned, never looked up one by one: filters would be written, and read at every start, for
+    /// nobody.
     pub(crate) fn table(&self) -> KeyspaceCreateOptions {
-        let bloom = FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(f32::from(self.bloom_bits)));
         KeyspaceCreateOptions::default()
             .max_memtable_size(self.memtable_bytes)
             .data_block_size_policy(BlockSizePolicy::all(self.block_bytes))
             .data_block_compression_policy(CompressionPolicy::all(CompressionType::Lz4))
-            .filter_policy(FilterPolicy::all(bloom))
+            .filter_policy(FilterPolicy::disabled())
     }
 
     /// What the keyspaces of documents and of the list of tables get: small, and read row by row.
     pub(crate) fn internal(&self) -> KeyspaceCreateOptions {
+        let bloom = FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(DOCUMENT_FILTER_BITS));
         self.table()
             .max_memtable_size(self.memtable_bytes.min(8 * MIB))
             .data_block_size_policy(BlockSizePolicy::all(4096))
+            .filter_policy(FilterPolicy::all(bloom))
     }
 }

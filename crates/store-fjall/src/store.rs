@@ -223,6 +223,10 @@ impl Store for FjallStore {
         stats::free_bytes(self.database().ok()?.directory.path()).ok()
     }
 
+    fn takes_no_writes(&self) -> Option<String> {
+        self.database().ok()?.poisoned.load(Ordering::Relaxed).then(|| error::POISONED.to_owned())
+    }
+
     async fn create_table(&self, table: &TableName) -> Result<(), StoreError> {
         let table = table.clone();
         self.order(0, |answer, room| Order::Create(TableOrder { table, answer, room })).await

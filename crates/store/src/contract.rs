@@ -30,6 +30,11 @@ pub trait Store: Send + Sync + 'static {
         None
     }
 
+    /// Why it takes no more writes until it is opened anew, once it has come to that. Reads go on.
+    fn takes_no_writes(&self) -> Option<String> {
+        None
+    }
+
     /// The same store for those who make what everybody else will read: its scans see whatever was acknowledged in any data
     /// centre, and what it writes is seen by every scan in each of them. Calls fail while a place that is needed is away.
     /// A store that lies in one place is that itself.

@@ -15,6 +15,8 @@ use crate::{
 
 /// How long a read without a deadline of its own waits for its turn.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a part of a whole history may be read once it has its turn, which it waits for much longer: a store that hangs is to be noticed.
+const LONGEST_BULK_READ: Duration = Duration::from_secs(10);
 /// What listing one partition counts for.
 const LISTED_BYTES: u64 = 64;
 
@@ -51,6 +53,10 @@ impl Store for FairStore {
         self.inner.free_bytes()
     }
 
+    fn takes_no_writes(&self) -> Option<String> {
+        self.inner.takes_no_writes()
+    }
+
     fn everywhere(self: Arc<Self>) -> Arc<dyn Store> {
         Arc::new(FairStore::new(self.inner.clone().everywhere(), self.permits.clone(), self.class))
     }
@@ -75,10 +81,13 @@ impl Store for FairStore {
         let flow = flow(&scan.table.namespace, scan.partition.series.as_str());
         // Gives up before whoever asks does: no turn and a store that doesn't answer are not the same.
         let permit = self.permits.acquire(self.class, flow, scan.timeout / 4 * 3).await?;
-        let page = if permit.waited().is_zero() {
+        let mut timeout = scan.timeout.saturating_sub(permit.waited());
+        if self.class == ReadClass::Bulk {
+            timeout = timeout.min(LONGEST_BULK_READ);
+        }
+        let page = if timeout == scan.timeout {
             self.inner.scan(scan).await?
         } else {
-            let timeout = scan.timeout.saturating_sub(permit.waited());
             self.inner.scan(&Scan { timeout, ..scan.clone() }).await?
         };
         permit.done(page.rows.iter().map(|row: &Row| row.bytes() as u64).sum());

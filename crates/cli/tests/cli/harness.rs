@@ -2,7 +2,8 @@
 
 use std::{
     fs::{self, File},
-    io::{BufRead, BufReader, Write},
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
 };
@@ -13,7 +14,11 @@ pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_anabranch");
 
 /// A command with nothing of this machine's settings in its surroundings.
 pub(crate) fn command(dir: &Path) -> Command {
-    let mut command = Command::new(BINARY);
+    command_of(BINARY, dir)
+}
+
+fn command_of(program: &str, dir: &Path) -> Command {
+    let mut command = Command::new(program);
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("ANABRANCH_")) {
         command.env_remove(name);
     }
@@ -100,14 +105,22 @@ impl Place {
 
     /// The same, with something in its environment.
     pub(crate) fn serve_in(&self, more: &[&str], environment: &[(&str, &str)]) -> Server<'_> {
+        self.start(command(self.path()).envs(environment.iter().copied()), more)
+    }
+
+    /// A server to whom a file that may not grow is an error like any other, and not its end.
+    pub(crate) fn serve_within_limits(&self) -> Server<'_> {
+        self.start(command_of("sh", self.path()).args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\"", BINARY]), &[])
+    }
+
+    fn start(&self, program: &mut Command, more: &[&str]) -> Server<'_> {
         let log = File::create(self.path().join("server.log")).unwrap();
         let any = ["--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"];
         let any = any.chunks(2).filter(|flag| !more.contains(&flag[0])).flatten();
-        let mut child = command(self.path())
+        let mut child = program
             .args(["serve", "--data", "data"])
             .args(any)
             .args(more)
-            .envs(environment.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(log)
@@ -162,6 +175,16 @@ impl Server<'_> {
     /// How many events a series has.
     pub(crate) fn count(&self, namespace: &str, series: &str) -> usize {
         self.run(&["read", namespace, series, "--output", "jsonl"]).ok().lines().count()
+    }
+
+    /// What it answers at a path over HTTP.
+    pub(crate) fn get(&self, path: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(self.http.strip_prefix("http://").unwrap()).unwrap();
+        stream.write_all(format!("GET {path} HTTP/1.0\r\nhost: localhost\r\n\r\n").as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
     }
 
     pub(crate) fn pid(&self) -> u32 {

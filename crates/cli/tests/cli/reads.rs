@@ -1,8 +1,7 @@
 //! Histories on the screen and in pipes.
 
 use std::{
-    io::{BufRead, BufReader, Read, Write},
-    net::TcpStream,
+    io::{BufRead, BufReader, Read},
     process::Stdio,
 };
 
@@ -46,10 +45,7 @@ fn is_counted(server: &Server<'_>, label: &str) -> bool {
 }
 
 fn has_counted(server: &Server<'_>, label: &str) -> bool {
-    let mut request = TcpStream::connect(server.http.strip_prefix("http://").unwrap()).unwrap();
-    request.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
-    let mut metrics = String::new();
-    request.read_to_string(&mut metrics).unwrap();
+    let (_, metrics) = server.get("/metrics");
     metrics.lines().any(|line| line.starts_with("anabranch_request_seconds_count{") && line.contains(label))
 }
 

@@ -12,7 +12,7 @@ use std::{
 use anabranch_api::v1::{Event, EventItem, WriteEventRecordsRequest};
 use anabranch_client::{Client, ClientOptions, RetryPolicy};
 use anabranch_runtime::Env;
-use rustix::process::Signal;
+use rustix::process::{Resource, Rlimit, Signal};
 
 use crate::harness::{Place, command, run};
 
@@ -37,6 +37,48 @@ fn what_was_acknowledged_before_a_kill_is_read_back() {
         assert!(server.count("plays", "s0") > 0);
     }
     assert!(expected >= 600);
+}
+
+/// W1, and a person on call who has to be told: a disk that takes no more is no reason to lose, to invent or to keep quiet.
+#[test]
+fn a_store_that_can_take_no_more_writes_says_so_and_goes_on_being_read() {
+    let place = Place::new();
+    let server = place.serve_within_limits().with_namespace("plays");
+    let write = |server: &crate::harness::Server<'_>, id: &str| {
+        let now = Env::system().now();
+        let line =
+            format!("{{\"timeSeriesId\":\"s\",\"eventTime\":\"{now}\",\"eventId\":\"{id}\",\"items\":{{\"n\":1}}}}");
+        server.run_with_input(&["write", "plays", "-"], line.as_bytes())
+    };
+    write(&server, "before").ok();
+    assert_eq!(server.get("/readyz"), (200, "ready\n".to_owned()));
+    limit_files(&server, Some(1));
+    assert_ne!(write(&server, "during").code, 0);
+    let (status, told) = server.get("/readyz");
+    assert_eq!(status, 503, "{told}");
+    assert!(told.contains("the store takes no writes") && told.contains("restart when the disk is well"), "{told}");
+    let refused = write(&server, "after").fails(5);
+    assert!(refused.contains("the store takes no writes"), "{refused}");
+    assert!(server.run(&["read", "plays", "s", "-o", "jsonl"]).ok().contains("\"before\""));
+    let overview = server.run(&["top", "--once"]).ok();
+    assert!(overview.contains("takes no writes"), "{overview}");
+    // Room again is not enough: what the disk holds of the last write isn't known before it is read.
+    limit_files(&server, None);
+    assert_eq!(server.get("/readyz").0, 503);
+    server.signal(Signal::TERM);
+    server.wait();
+    let server = place.serve();
+    assert_eq!(server.get("/readyz"), (200, "ready\n".to_owned()));
+    write(&server, "again").ok();
+    let found = server.run(&["read", "plays", "s", "-o", "jsonl"]).ok();
+    assert!(found.contains("\"before\"") && found.contains("\"again\"") && !found.contains("\"after\""), "{found}");
+}
+
+/// How long any file of a server may be.
+fn limit_files(server: &crate::harness::Server<'_>, bytes: Option<u64>) {
+    let pid = rustix::process::Pid::from_raw(i32::try_from(server.pid()).unwrap());
+    let limits = Rlimit { current: bytes, maximum: None };
+    rustix::process::prlimit(pid, Resource::Fsize, limits).unwrap();
 }
 
 /// Four writers, a kill -9 in their midst, and the ids of what was acknowledged.

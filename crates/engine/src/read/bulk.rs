@@ -1,7 +1,7 @@
 //! Whole histories: what lies in pieces is read ahead, several pieces at once, and delivered in order. Memory is bounded by the
 //! read-ahead; every page carries the token to go on after it.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use anabranch_model::{
     EventBucket, Interval, Order, PageToken, PartitionKey, Progress, Slice, SliceState, TimeBucket, Timestamp, TokenKey,
@@ -13,7 +13,11 @@ use anabranch_store::ReadClass;
 use crate::{
     EngineError, Page, PartialReason, ReadRequest,
     engine::Engine,
-    read::{count, page::fill, request::Plan},
+    read::{
+        count,
+        page::fill,
+        request::{Plan, time_to_read},
+    },
 };
 
 /// Pieces that are read at once.
@@ -23,6 +27,9 @@ const MAX_AHEAD_BYTES: u64 = 16 << 20;
 /// What is read of a piece at once, to be cut into pages: a store far away answers a few times for a piece, not for every page.
 const CHUNK_RECORDS: usize = 16 << 10;
 const CHUNK_BYTES: usize = 1 << 20;
+/// How long a page may take, its turn at the store included. A page on its own is refused much sooner; here giving up would cost all that
+/// was read before it, and how many wait is bounded by how many streams there are.
+const PAGE_TIME: Duration = Duration::from_secs(60);
 /// A slice with more time buckets than this isn't searched for splits.
 const MAX_BUCKETS: u32 = 100_000;
 
@@ -54,7 +61,8 @@ impl Engine {
     /// Reads all that a request asks for, a page at a time.
     pub async fn bulk_read(self: &Arc<Self>, request: &ReadRequest) -> Result<BulkRead, EngineError> {
         self.registry.check_fresh()?;
-        let plan = Arc::new(Plan { class: ReadClass::Bulk, ..Plan::check(self, request)? });
+        let time = time_to_read(request.timeout.unwrap_or(PAGE_TIME).min(PAGE_TIME));
+        let plan = Arc::new(Plan { class: ReadClass::Bulk, time, ..Plan::check(self, request)? });
         // Where records are counted over all pages, each page must know how many came before.
         let parallel = plan.records_left.is_none();
         let mut stretches = if parallel { self.stretches(&plan).await } else { Vec::new() };
@@ -132,7 +140,7 @@ impl Engine {
                     let share = u64::from(slice.settings.event_buckets);
                     for piece in segment.pieces.iter().rev() {
                         let start = cuts.last().map_or(segment.span.start, |(last, _)| last.end);
-                        let end = piece.newest.time.saturating_add(std::time::Duration::from_nanos(1));
+                        let end = piece.newest.time.saturating_add(Duration::from_nanos(1));
                         let bounded = piece.content.bytes * share <= MAX_AHEAD_BYTES;
                         cuts.push((Interval::new(start.max(segment.span.start), end), bounded));
                     }

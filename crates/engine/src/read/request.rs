@@ -168,7 +168,7 @@ fn class_of(token: &PageToken) -> ReadClass {
 }
 
 /// A tenth of the time, at most 50 ms, is kept to send the answer.
-fn time_to_read(timeout: Duration) -> Duration {
+pub(super) fn time_to_read(timeout: Duration) -> Duration {
     timeout - (timeout / 10).min(Duration::from_millis(50))
 }
 

@@ -10,7 +10,7 @@ use crate::convert::timestamp;
 pub(super) fn of_server(not_ready: Option<EngineError>, tasks: &[TaskStatus], dropped: u64) -> Vec<v1::Warning> {
     let mut warnings = Vec::new();
     if let Some(error) = not_ready {
-        let message = format!("This server takes no writes and uses no splits: {error}");
+        let message = format!("This server takes no writes and starts no splits: {error}");
         warnings.push(v1::Warning { urgent: true, message, ..about(Kind::NotReady) });
     }
     for task in tasks.iter().filter(|task| task.is_failing()) {
