@@ -26,7 +26,7 @@ const READ_AHEAD: usize = 4;
 const MAX_AHEAD_BYTES: u64 = 16 << 20;
 /// What is read of a piece at once, to be cut into pages: a store far away answers a few times for a piece, not for every page.
 const CHUNK_RECORDS: usize = 16 << 10;
-const CHUNK_BYTES: usize = 1 << 20;
+const CHUNK_BYTES: usize = 512 << 10;
 /// How long a page may take, its turn at the store included. A page on its own is refused much sooner; here giving up would cost all that
 /// was read before it, and how many wait is bounded by how many streams there are.
 const PAGE_TIME: Duration = Duration::from_secs(60);
