@@ -46,10 +46,10 @@ fn check(text: &str) -> Result<(), IdError> {
         return Err(IdError::TooLong { bytes: text.len(), limit: MAX_ID_BYTES });
     }
     // Looks at a word at a time: every row that is read passes here twice.
-    if !text.as_bytes().contains(&0) {
-        return Ok(());
+    match text.find('\0') {
+        Some(at) => Err(IdError::Nul { at }),
+        None => Ok(()),
     }
-    Err(IdError::Nul { at: text.find('\0').unwrap_or_default() })
 }
 
 macro_rules! id {
