@@ -98,6 +98,12 @@ pub struct Metrics {
     pub router_hits: IntGauge,
     /// Records not found in the router's cache.
     pub router_misses: IntGauge,
+    /// Blocks of pieces found in memory.
+    pub block_cache_hits: IntGauge,
+    /// Blocks of pieces that had to be asked for.
+    pub block_cache_misses: IntGauge,
+    /// What the blocks in memory take.
+    pub block_cache_bytes: IntGauge,
     /// Partitions that wait for a worker.
     pub split_work_waiting: IntGauge,
     /// Partitions that are worked on.
@@ -200,6 +206,9 @@ impl Metrics {
             filter_age_seconds: gauge("anabranch_filter_age_seconds", "Age of the oldest filter"),
             router_hits: gauge("anabranch_router_hits", "Split records found in the cache"),
             router_misses: gauge("anabranch_router_misses", "Split records not found in the cache"),
+            block_cache_hits: gauge("anabranch_block_cache_hits", "Blocks of pieces found in memory"),
+            block_cache_misses: gauge("anabranch_block_cache_misses", "Blocks of pieces not found in memory"),
+            block_cache_bytes: gauge("anabranch_block_cache_bytes", "What blocks of pieces take in memory"),
             split_work_waiting: gauge("anabranch_split_work_waiting", "Partitions that wait for a worker"),
             splits_running: gauge("anabranch_splits_running", "Partitions that are worked on"),
             doubts_waiting: gauge("anabranch_comparisons_waiting", "Comparisons that wait"),

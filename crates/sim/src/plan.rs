@@ -242,6 +242,7 @@ fn draw_split_options(dice: &Dice) -> SplitOptions {
             fallback_window: Duration::from_secs(10),
             rest: seconds(&[2, 20]),
         },
+        block_cache_bytes: dice.pick(&[0, 4 << 10, 1 << 20]),
     }
 }
 

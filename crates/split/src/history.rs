@@ -9,7 +9,8 @@ use std::{collections::VecDeque, sync::Arc};
 use anabranch_model::{Interval, Order, PartitionKey, Position, Row, TableName, Timestamp};
 use anabranch_runtime::Env;
 use anabranch_store::{
-    After, ErrorKind, PartitionReader, PieceBounds, PieceReader, ReadLimits, ScanPage, ScanSpan, Store, StoreError,
+    After, BlockCache, ErrorKind, PartitionReader, PieceBounds, PieceReader, ReadLimits, ScanPage, ScanSpan, Store,
+    StoreError,
 };
 
 use tracing::Instrument as _;
@@ -68,6 +69,7 @@ struct Ground {
     interval: Interval,
     order: Order,
     served: Arc<Served>,
+    blocks: Option<Arc<BlockCache>>,
 }
 
 /// A stretch of the history that lies in one place.
@@ -128,21 +130,22 @@ impl HistoryReader {
         HistoryReader::Original(PartitionReader::new(store, table, partition, interval, order, after))
     }
 
-    /// Reads what is served from pieces, the rest from the original.
+    /// Reads what is served from pieces, the rest from the original. Of pieces, `blocks` may have what was read before.
     pub fn split(
         store: Arc<dyn Store>,
         env: Env,
         served: Arc<Served>,
+        blocks: Option<Arc<BlockCache>>,
         interval: Interval,
         order: Order,
         after: Option<After>,
     ) -> Self {
         let (table, partition) = (served.row.partition.table(), served.row.partition.key());
-        let ground = Ground { store, env, table, partition, interval, order, served };
+        let ground = Ground { store, env, table, partition, interval, order, served, blocks };
         HistoryReader::Split(Box::new(Chain::new(ground, after)))
     }
 
-    /// As [`HistoryReader::split`], but a piece that fails is an error: for those who compare.
+    /// As [`HistoryReader::split`], but everything comes from the store, and a piece that fails is an error: for those who compare.
     pub fn strict(
         store: Arc<dyn Store>,
         env: Env,
@@ -151,7 +154,7 @@ impl HistoryReader {
         order: Order,
         after: Option<After>,
     ) -> Self {
-        let mut reader = HistoryReader::split(store, env, served, interval, order, after);
+        let mut reader = HistoryReader::split(store, env, served, None, interval, order, after);
         if let HistoryReader::Split(chain) = &mut reader {
             chain.strict = true;
         }
@@ -339,7 +342,7 @@ impl Ground {
                 let (newest, oldest) = (piece.newest.clone(), piece.oldest.clone());
                 let bounds = PieceBounds { newest, oldest, rows: piece.content.rows };
                 let WidePartition { namespace, time_slice, .. } = &self.served.row.partition;
-                Open::Piece(Box::new(PieceReader::new(
+                let reader = PieceReader::new(
                     self.store.clone(),
                     segment.generation.table(namespace, time_slice),
                     self.served.row.partition.piece(piece.ordinal),
@@ -348,7 +351,11 @@ impl Ground {
                     self.interval,
                     self.order,
                     event,
-                )))
+                );
+                Open::Piece(Box::new(match &self.blocks {
+                    Some(blocks) => reader.with_cache(blocks.clone(), piece.content.checksum),
+                    None => reader,
+                }))
             }
             Part::Merged(segment) => {
                 let segment = &self.served.row.served[*segment];

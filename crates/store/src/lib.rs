@@ -9,7 +9,7 @@
 //! | [`hedge`] | when a slow read is worth being sent to a second replica |
 //! | [`memory`] | [`MemoryStore`]: the contract in memory; a crash loses what wasn't synced |
 //! | [`permits`] | [`Permits`]: how many reads the store has at once, and whose turn it is |
-//! | [`piece`] | [`PieceReader`]: reads a piece, packed or not, and notices what is missing |
+//! | [`piece`] | [`PieceReader`]: reads a piece, packed or not, and notices what is missing; [`BlockCache`] keeps what it read |
 //! | [`reader`] | [`PartitionReader`]: the one way to read a partition, page after page |
 //! | `suite` | the contract as tests that every back end passes unchanged (feature `suite`) |
 
@@ -34,5 +34,5 @@ pub use error::{ErrorKind, StoreError};
 pub use fair::FairStore;
 pub use memory::MemoryStore;
 pub use permits::{ClassCount, Permit, PermitOptions, Permits, ReadClass};
-pub use piece::{Density, PieceBounds, PieceReader};
+pub use piece::{BlockCache, Density, PieceBounds, PieceReader};
 pub use reader::{PartitionReader, ReadLimits};

@@ -2,13 +2,18 @@
 //! anything behind it is handed out.
 //!
 //! A block is keyed by its oldest position. So a read downwards takes rows to the first at or below its lower end, and a read
-//! upwards first looks for the row at or below where it begins.
+//! upwards first looks for the row at or below where it begins. Blocks that were read before may come from a [`BlockCache`].
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+mod cache;
+
+use std::{collections::VecDeque, ops::Bound, sync::Arc, time::Duration};
 
 use anabranch_model::{Interval, Order, PartitionKey, Position, Row, TableName, Timestamp};
 
 use crate::{After, Direction, ReadLimits, Scan, ScanPage, ScanSpan, Store, StoreError, block::Block};
+
+pub use cache::BlockCache;
+use cache::{PieceName, Place};
 
 /// Rows looked at to find where a read upwards begins, when it isn't the first one: a block is much to read in vain.
 const SEEK_ROWS: usize = 8;
@@ -44,6 +49,8 @@ pub struct PieceReader {
     table: TableName,
     partition: PartitionKey,
     bounds: PieceBounds,
+    /// Where blocks are kept, and under which name.
+    kept: Option<(Arc<BlockCache>, Arc<PieceName>)>,
     density: Density,
     interval: Interval,
     direction: Direction,
@@ -94,6 +101,7 @@ impl PieceReader {
             table,
             partition,
             bounds,
+            kept: None,
             density,
             interval,
             direction,
@@ -106,6 +114,14 @@ impl PieceReader {
             exhausted: apart || behind,
             bytes_read: 0,
         }
+    }
+
+    /// Takes blocks from a cache where it has them, and keeps there what it reads. `checksum` is that of the piece's rows.
+    #[must_use]
+    pub fn with_cache(mut self, cache: Arc<BlockCache>, checksum: u128) -> Self {
+        let (table, partition) = (self.table.clone(), self.partition.clone());
+        self.kept = Some((cache, Arc::new(PieceName { table, partition, checksum })));
+        self
     }
 
     /// All rows that were fetched, in the read's direction.
@@ -131,13 +147,15 @@ impl PieceReader {
         if !self.sought {
             self.seek(limits.timeout).await?;
             self.sought = true;
-            if self.rows.len() >= limits.rows {
-                return Ok(());
-            }
         }
-        let stored_rows = (limits.rows as f64 / self.density.rows.max(1.0)).ceil() as usize;
+        let bytes = self.take_kept(limits)?;
+        if self.exhausted || self.rows.len() >= limits.rows || bytes >= limits.bytes {
+            return Ok(());
+        }
+        let missing = (limits.rows - self.rows.len()) as f64;
+        let stored_rows = (missing / self.density.rows.max(1.0)).ceil() as usize;
         let spare = usize::from(stored_rows > 4); // blocks at both ends are used in part
-        let max_bytes = (limits.bytes as f64 * self.density.bytes.clamp(0.01, 1.0)) as usize;
+        let max_bytes = ((limits.bytes - bytes) as f64 * self.density.bytes.clamp(0.01, 1.0)) as usize;
         let span = ScanSpan::Interval { interval: self.reach(), after: self.scanned.clone() };
         let page = self
             .scan(span, self.direction, stored_rows.saturating_add(spare).max(1), max_bytes.max(1), limits.timeout)
@@ -149,17 +167,76 @@ impl PieceReader {
             // A block holds all of its oldest event.
             let block = row.item.key.is_block();
             self.scanned = Some(if block { After::Event(row.position.clone()) } else { After::Row(row.key()) });
-            if self.take_in(row)? {
+            let to_keep = self.kept.as_ref().filter(|_| block).map(|_| row.clone());
+            let below = self.take_in(row)?;
+            self.keep(to_keep.as_ref());
+            if below {
                 self.exhausted = true;
                 return Ok(());
             }
         }
         if !page.more || self.has_met_the_end() {
-            // What came with the last rows is good only if nothing is missing.
-            self.check_end().inspect_err(|_| self.rows.clear())?;
-            self.exhausted = true;
+            self.end()?;
         }
         Ok(())
+    }
+
+    /// What came with the last rows is good only if nothing is missing.
+    fn end(&mut self) -> Result<(), StoreError> {
+        self.check_end().inspect_err(|_| self.rows.clear())?;
+        self.exhausted = true;
+        Ok(())
+    }
+
+    /// Takes what comes next as far as the cache has it. Answers how many bytes the rows have that were fetched so far.
+    fn take_kept(&mut self, limits: ReadLimits) -> Result<usize, StoreError> {
+        let mut bytes = self.rows.iter().map(Row::bytes).sum();
+        while !self.exhausted && self.rows.len() < limits.rows && bytes < limits.bytes {
+            let Some(row) = self.next_kept() else { break };
+            self.bytes_read += row.bytes() as u64;
+            self.scanned = Some(After::Event(row.position.clone()));
+            let before = self.rows.len();
+            self.exhausted = self.take_in(row)?;
+            if !self.exhausted && self.has_met_the_end() {
+                self.end()?;
+            }
+            bytes += self.rows.range(before..).map(Row::bytes).sum::<usize>();
+        }
+        Ok(bytes)
+    }
+
+    /// The block that comes next, if the cache has it and nothing can lie between.
+    fn next_kept(&self) -> Option<Row> {
+        let (cache, piece) = self.kept.as_ref()?;
+        let after = match &self.scanned {
+            None => None,
+            Some(After::Event(position)) => Some(Place::of(position)),
+            Some(After::Row(_)) => return None, // more of its event may follow
+        };
+        let end = Place::below(self.interval.end);
+        match (self.direction, &self.met) {
+            (Direction::Forward, Some(met)) => {
+                cache.highest(piece, ..after.unwrap_or(end), |block| block.above.as_ref() == Some(met))
+            }
+            (Direction::Forward, None) => {
+                let below = after.map_or(end.clone(), |after| after.min(end));
+                cache.highest(piece, ..below, |block| self.begins_with(&block.newest, Some(block.above.as_ref())))
+            }
+            (Direction::Backward, met) => {
+                let next = match met {
+                    Some(_) => self.expected.as_ref()?,
+                    None => &self.bounds.oldest,
+                };
+                let place = Place::of(next);
+                cache.highest(piece, place.clone()..=place, |_| true)
+            }
+        }
+    }
+
+    fn keep(&self, block: Option<&Row>) {
+        if let (Some((cache, piece)), Some(block)) = (&self.kept, block) {
+            cache.keep(piece, block);
+        }
     }
 
     /// What scans cover: down to the piece's end, because the block that holds the interval's start may lie below it.
@@ -270,13 +347,14 @@ impl PieceReader {
         self.lower_bound().is_some()
     }
 
-    /// Whether the last block of the piece was met, behind which there is nothing to ask for.
+    /// Whether the last block of the piece or of the interval was met, behind which there is nothing to ask for.
     fn has_met_the_end(&self) -> bool {
         let end = match self.direction {
             Direction::Forward => &self.bounds.oldest,
             Direction::Backward => &self.bounds.newest,
         };
-        matches!(self.scanned, Some(After::Event(_))) && self.met.as_ref() == Some(end)
+        let next_is_behind = self.expected.as_ref().is_some_and(|next| next.time >= self.interval.end);
+        matches!(self.scanned, Some(After::Event(_))) && (self.met.as_ref() == Some(end) || next_is_behind)
     }
 
     /// Nothing may be missing where the piece ends.
@@ -320,6 +398,11 @@ impl PieceReader {
             Lower::Time(time) => *time,
         };
         let interval = Interval::new(self.bounds.oldest.time, end);
+        if let Some(row) = self.sought_in_cache(&lower) {
+            self.bytes_read += row.bytes() as u64;
+            self.scanned = Some(After::Event(row.position.clone()));
+            return self.take_block(&row);
+        }
         let (mut after, mut max_rows) = (None, 1);
         loop {
             let span = ScanSpan::Interval { interval, after };
@@ -331,6 +414,7 @@ impl PieceReader {
                 self.scanned = Some(After::Event(row.position.clone()));
                 if row.item.key.is_block() {
                     self.take_block(&row)?;
+                    self.keep(Some(&row));
                 } else {
                     self.met = Some(row.position);
                 }
@@ -340,6 +424,18 @@ impl PieceReader {
                 return Err(self.damaged(&self.bounds.oldest, "is missing at the end of the piece"));
             }
         }
+    }
+
+    /// Upwards: the block at or below where the read begins, if the cache has it and it is the highest.
+    fn sought_in_cache(&self, lower: &Lower) -> Option<Row> {
+        let (cache, piece) = self.kept.as_ref()?;
+        let end = match lower {
+            Lower::Event(position) => Bound::Included(Place::of(position)),
+            Lower::Time(time) => Bound::Excluded(Place::below(*time)),
+        };
+        cache.highest(piece, (Bound::Unbounded, end), |block| {
+            block.above.as_ref().is_none_or(|above| !lower.is_at_or_above(above))
+        })
     }
 
     async fn scan(

@@ -34,7 +34,7 @@ use std::{
 use anabranch_bus::Bus;
 use anabranch_runtime::Env;
 use anabranch_split::{Pace, Records, Router, RouterOptions, Work, WorkOptions};
-use anabranch_store::Store;
+use anabranch_store::{BlockCache, Store};
 
 use crate::splits::{
     doubt::Doubts, due::DueQueue, looks::Looks, payment::Payments, summary::Summaries, waiting::LatestWaiting,
@@ -63,6 +63,8 @@ pub struct SplitOptions {
     pub max_doubts: usize,
     /// How partitions are looked up.
     pub router: RouterOptions,
+    /// Bytes of blocks kept of pieces that were read; 0 where the store does so itself.
+    pub block_cache_bytes: usize,
 }
 
 impl Default for SplitOptions {
@@ -77,6 +79,7 @@ impl Default for SplitOptions {
             max_due: 10_000,
             max_doubts: 64,
             router: RouterOptions::default(),
+            block_cache_bytes: 0,
         }
     }
 }
@@ -84,6 +87,7 @@ impl Default for SplitOptions {
 /// Everything of splits that lives as long as the engine.
 pub(crate) struct Splits {
     pub(crate) router: Router,
+    pub(crate) blocks: Option<Arc<BlockCache>>,
     pub(crate) records: Records,
     pub(crate) bus: Arc<dyn Bus>,
     pub(crate) pace: Arc<Pace>,
@@ -114,6 +118,7 @@ impl Splits {
         let worker = || Work::new(store.clone(), env.clone(), options.work, home.clone(), pace.clone());
         Splits {
             router: Router::new(records.clone(), env.clone(), options.router),
+            blocks: (options.block_cache_bytes > 0).then(|| Arc::new(BlockCache::new(options.block_cache_bytes))),
             workers: (0..options.concurrent).map(|_| worker()).collect(),
             scrubber: worker(),
             records,

@@ -10,7 +10,7 @@ use anabranch_model::{
     EventBucket, Interval, Order, PartitionKey, Position, ReadMode, TableName, TimeSeriesId, Timestamp,
 };
 use anabranch_split::{HistoryReader, Served, SliceFilter, WidePartition};
-use anabranch_store::{After, ErrorKind, Store, StoreError};
+use anabranch_store::{After, BlockCache, ErrorKind, ReadClass, Store, StoreError};
 use tracing::{Instrument as _, Span, field::Empty};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -33,6 +33,7 @@ pub(crate) struct Routing<'a> {
     engine: &'a Engine,
     /// For reads of the page's class.
     store: Arc<dyn Store>,
+    blocks: Option<Arc<BlockCache>>,
     namespace: Arc<Namespace>,
     mode: ReadMode,
     /// Of the page, by the monotonic clock.
@@ -52,7 +53,9 @@ impl<'a> Routing<'a> {
         let mode = if trusted { namespace.record.splits.mode } else { ReadMode::Off };
         let store = engine.admission.store(plan.class).clone();
         let times_lookup = engine.splits.pages_routed.fetch_add(1, Ordering::Relaxed).is_multiple_of(TIMED_PAGES);
-        Routing { engine, store, namespace, mode, deadline, times_lookup, filter: None, doubted: Vec::new() }
+        // A whole history would push out what others come back for.
+        let blocks = engine.splits.blocks.clone().filter(|_| plan.class == ReadClass::Small);
+        Routing { engine, store, blocks, namespace, mode, deadline, times_lookup, filter: None, doubted: Vec::new() }
     }
 
     /// Opens a partition where its rows are to be read from. Says also below which time they come from pieces.
@@ -79,7 +82,8 @@ impl<'a> Routing<'a> {
             Some(served) => {
                 let until = served.until();
                 let env = self.engine.env.clone();
-                (HistoryReader::split(store, env, Arc::new(served), interval, order, after), Some(until))
+                let blocks = self.blocks.clone();
+                (HistoryReader::split(store, env, Arc::new(served), blocks, interval, order, after), Some(until))
             }
             None => (HistoryReader::original(store, group.table.clone(), partition, interval, order, after), None),
         }

@@ -213,6 +213,12 @@ impl Engine {
         let (hits, misses) = self.splits.router.hits_and_misses();
         self.metrics.router_hits.set(hits as i64);
         self.metrics.router_misses.set(misses as i64);
+        if let Some(blocks) = &self.splits.blocks {
+            let (hits, misses) = blocks.hits_and_misses();
+            self.metrics.block_cache_hits.set(hits as i64);
+            self.metrics.block_cache_misses.set(misses as i64);
+            self.metrics.block_cache_bytes.set(blocks.bytes() as i64);
+        }
         let (waiting, busy) = self.splits.due.size();
         self.metrics.split_work_waiting.set(waiting as i64);
         self.metrics.splits_running.set(busy as i64);

@@ -2,15 +2,18 @@
 
 use std::{sync::Arc, time::Duration};
 
-use anabranch_engine::{EngineError, EventInput, ItemInput, ReadRequest, SplitSelection, TimeInput};
+use anabranch_engine::{
+    EngineError, EngineOptions, EventInput, ItemInput, ReadRequest, SplitOptions, SplitSelection, TimeInput,
+};
 use anabranch_model::{
     Interval, NamespaceConfig, Order, Packing, ReadMode, Record, Slo, SplitSettings, SplitStrategy, Timestamp,
 };
+use anabranch_runtime::run_simulated;
 use anabranch_split::{State, WideRow};
-use anabranch_store::{Direction, PartitionBatch, Scan, ScanSpan, Store};
+use anabranch_store::{Direction, MemoryStore, PartitionBatch, Scan, ScanSpan, Store};
 use bytes::Bytes;
 
-use crate::fixture::{World, history, run};
+use crate::fixture::{START, World, history, run};
 
 const SECOND: i64 = 1_000_000_000;
 
@@ -100,6 +103,12 @@ impl World {
         labelled.map(|metric| metric.get_counter().get_value()).sum()
     }
 
+    fn gauged(&self, name: &str) -> i64 {
+        let families = self.engine.metrics().registry.gather();
+        let family = families.iter().find(|family| family.name() == name).expect("it is registered");
+        family.get_metric().iter().map(|metric| metric.get_gauge().get_value() as i64).sum()
+    }
+
     /// How often a histogram was told something.
     fn observed(&self, name: &str) -> u64 {
         let families = self.engine.metrics().registry.gather();
@@ -118,6 +127,38 @@ fn a_wide_partition_is_noticed_while_it_is_read_and_split() {
         assert_eq!(segment.pre_split_data.rows, 2000);
         assert!(matches!(row.state, State::Completed { .. }));
         assert!(world.counted("anabranch_detections_total", "accepted") >= 1.0);
+    });
+}
+
+/// On a store that is far away. A whole history neither fills that memory nor is read from it.
+#[test]
+fn pages_of_a_split_that_were_read_before_come_from_memory() {
+    run_simulated(7, Timestamp::from_seconds(START), |env| async {
+        let splits = SplitOptions { block_cache_bytes: 1 << 20, ..SplitOptions::default() };
+        let store = Arc::new(MemoryStore::new(env.clone()));
+        let world = World::with(env, store, EngineOptions { splits, ..EngineOptions::default() }).await;
+        let (before, _) = world.split(config()).await;
+        world.mode(ReadMode::On).await;
+        let kept = || async {
+            world.env.sleep(Duration::from_secs(30)).await; // a sweep takes the figures down
+            ["hits", "misses", "bytes"].map(|what| world.gauged(&format!("anabranch_block_cache_{what}")))
+        };
+        let mut stream = world.engine.bulk_read(&history("wide")).await.unwrap();
+        let mut records = Vec::new();
+        while let Some(page) = stream.next().await {
+            records.extend(page.unwrap().records);
+        }
+        assert_eq!(records, before);
+        assert_eq!(kept().await, [0, 0, 0]);
+        let page = ReadRequest { page_size: 100, end: Some(before[700].position.time), ..history("wide") };
+        let first = world.engine.read(page.clone()).await.unwrap().records;
+        assert_eq!(first, before[701..801]);
+        let [hits, misses, bytes] = kept().await;
+        assert!(misses > 0 && bytes > 0, "{hits} {misses} {bytes}");
+        assert_eq!(world.engine.read(page.clone()).await.unwrap().records, first);
+        let again = kept().await;
+        assert!(again[0] > hits, "{again:?}");
+        assert_eq!(again[1..], [misses, bytes]);
     });
 }
 

@@ -67,14 +67,19 @@ fn each<F: Future<Output = ()>>(test: impl Fn(World, Case) -> F) {
                 if harm == Harm::CopiedElsewhere && kind != Kind::Spread {
                     continue;
                 }
-                run_simulated(7, Timestamp::from_seconds(START), |env| async {
-                    let splits = SplitOptions { scrub_interval: SCRUB, ..SplitOptions::default() };
-                    let options = EngineOptions { splits, ..EngineOptions::default() };
-                    let store = Arc::new(MemoryStore::new(env.clone()));
-                    let world = World::with(env, store, options).await;
-                    let (before, row) = split(&world, kind).await;
-                    test(world, Case { kind, place, harm, before, row }).await;
-                });
+                // What was kept of blocks before hides nothing.
+                let caches: &[usize] = if kind == Kind::Blocks { &[0, 1 << 20] } else { &[0] };
+                for &block_cache_bytes in caches {
+                    run_simulated(7, Timestamp::from_seconds(START), |env| async {
+                        let splits =
+                            SplitOptions { scrub_interval: SCRUB, block_cache_bytes, ..SplitOptions::default() };
+                        let options = EngineOptions { splits, ..EngineOptions::default() };
+                        let store = Arc::new(MemoryStore::new(env.clone()));
+                        let world = World::with(env, store, options).await;
+                        let (before, row) = split(&world, kind).await;
+                        test(world, Case { kind, place, harm, before, row }).await;
+                    });
+                }
             }
         }
     }
@@ -88,7 +93,7 @@ struct Case {
     row: WideRow,
 }
 
-/// A history of some pieces, all of it sealed, split, read from the original.
+/// A history of some pieces, all of it sealed, split, read once from the pieces, then from the original.
 async fn split(world: &World, kind: Kind) -> (Vec<Record>, WideRow) {
     let split = SplitSettings {
         threshold_bytes: 16 << 10,
@@ -111,6 +116,9 @@ async fn split(world: &World, kind: Kind) -> (Vec<Record>, WideRow) {
     assert_eq!(before.len() as i64, EVENTS);
     let row = world.until("completed", |row| !row.served.is_empty()).await;
     assert!(row.served[0].pieces.len() > 4, "{} pieces", row.served[0].pieces.len());
+    world.mode(ReadMode::On).await;
+    assert_eq!(world.all().await, before);
+    world.mode(ReadMode::Off).await;
     (before, row)
 }
 

@@ -87,7 +87,7 @@ section! {
         url: StoreUrl = StoreUrl::Embedded,
         /// Directory of the embedded store; made when it isn't there.
         data: PathBuf = PathBuf::from("./anabranch-data"),
-        /// Memory for blocks that were read.
+        /// Memory for blocks that were read: of tables of the embedded store, of pieces on a cluster.
         cache: ByteSize = ByteSize(defaults::store().cache_bytes),
         /// A table is flushed once this much of it is only in memory and in the journal.
         memtable: ByteSize = ByteSize(defaults::store().memtable_bytes),
@@ -485,6 +485,11 @@ impl Config {
             extend_interval: splits.extend_interval,
             max_due: splits.max_waiting,
             max_doubts: splits.max_comparisons,
+            // The embedded store keeps its own.
+            block_cache_bytes: match self.store.url {
+                StoreUrl::Embedded => 0,
+                StoreUrl::Cassandra { .. } => self.store.cache.as_usize(),
+            },
             ..defaults
         }
     }

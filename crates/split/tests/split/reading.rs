@@ -31,7 +31,7 @@ struct Read {
 /// Reads what a record serves, a few rows at a time.
 async fn read(world: &World, row: &Arc<WideRow>, interval: Interval, order: Order, after: Option<After>) -> Read {
     let served = Arc::new(Served::of(row.clone(), 0).unwrap());
-    let mut reader = HistoryReader::split(world.store.clone(), world.env.clone(), served, interval, order, after);
+    let mut reader = HistoryReader::split(world.store.clone(), world.env.clone(), served, None, interval, order, after);
     let limits = ReadLimits { rows: 1, bytes: 1, timeout: Duration::from_secs(1) };
     let mut rows = Vec::new();
     while !reader.is_exhausted() {
@@ -115,7 +115,7 @@ fn a_fallback_goes_on_within_an_event() {
                     let row = split(&world, Ground { strategy, form: Form::Rows, ..ground() }).await;
                     let served = Arc::new(Served::of(row.clone(), 0).unwrap());
                     let (store, env) = (world.store.clone(), world.env.clone());
-                    let mut reader = HistoryReader::split(store, env, served, Interval::ALL, order, None);
+                    let mut reader = HistoryReader::split(store, env, served, None, Interval::ALL, order, None);
                     let limits = ReadLimits { rows: 1, bytes: 1, timeout: Duration::from_secs(1) };
                     let mut rows = Vec::new();
                     while !reader.is_exhausted() {
