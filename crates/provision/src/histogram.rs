@@ -112,6 +112,10 @@ impl SizeHistogram {
     }
 
     fn at_rank(&self, rank: u64) -> Option<u64> {
+        // The last of all is known to the byte.
+        if self.counted > 0 && rank >= self.counted {
+            return Some(self.largest);
+        }
         let mut seen = 0;
         for (class, count) in self.classes.iter().enumerate() {
             seen += count;
@@ -168,6 +172,16 @@ mod tests {
     /// Sizes as they are: many small ones, a few enormous ones.
     fn skewed(count: u64) -> Vec<u64> {
         (1..=count).map(|rank| 200 + (5e9 / (rank as f64).powf(1.1)) as u64).collect()
+    }
+
+    #[test]
+    fn a_percentile_that_is_the_biggest_partition_is_as_big_as_that() {
+        let one = histogram(&[410]);
+        assert_eq!([0.5, 0.99].map(|share| one.percentile(share)), [Some(one.largest()); 2]);
+        let two = histogram(&[1000, 5000]);
+        assert_eq!(two.percentile(0.99), Some(5000));
+        assert!(two.percentile(0.5).is_some_and(|half| half < 1100));
+        assert_eq!(histogram(&[]).percentile(0.5), None);
     }
 
     #[test]

@@ -163,6 +163,9 @@ impl Lease {
     }
 }
 
+/// How the reason of a split begins that an operator gave up.
+const GIVEN_UP: &str = "abandoned: ";
+
 /// The state of the next segment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE", tag = "name", deny_unknown_fields)]
@@ -218,6 +221,16 @@ impl State {
             State::Parked { .. } => "PARKED",
             State::Invalidated { .. } => "INVALIDATED",
         }
+    }
+
+    /// An operator gave it up.
+    pub fn given_up(reason: &str) -> State {
+        State::Parked { reason: format!("{GIVEN_UP}{reason}") }
+    }
+
+    /// Whether an operator gave it up: what parked by itself waits for one.
+    pub fn is_given_up(&self) -> bool {
+        matches!(self, State::Parked { reason } if reason.starts_with(GIVEN_UP))
     }
 }
 

@@ -57,8 +57,9 @@ pub(super) fn table(namespaces: &[NamespaceOverview]) -> Table {
         "running",
         "done",
         "failed",
+        "parked",
     ];
-    let mut table = Table::new(&headers).align_right(&[2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
+    let mut table = Table::new(&headers).align_right(&[2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
     for namespace in namespaces {
         let count = |states: &[State]| {
             let counted = namespace.splits.iter().filter(|counted| states.contains(&counted.state()));
@@ -77,7 +78,8 @@ pub(super) fn table(namespaces: &[NamespaceOverview]) -> Table {
             show_count(namespace.wide_partitions),
             count(&[State::Detected, State::Planning, State::Planned, State::Splitting, State::Verifying]),
             count(&[State::Completed]),
-            count(&[State::Failed, State::Parked]),
+            count(&[State::Failed]),
+            count(&[State::Parked]),
         ]);
     }
     table

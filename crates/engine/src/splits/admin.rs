@@ -282,7 +282,7 @@ impl Engine {
         for row in self.split_records(name, which).await? {
             let abandon = |row: &mut WideRow| {
                 row.invalidate(reason);
-                row.state = State::Parked { reason: format!("abandoned: {reason}") };
+                row.state = State::given_up(reason);
                 true
             };
             let Some(loaded) = self.splits.records.change(&row.partition, abandon).await? else { continue };

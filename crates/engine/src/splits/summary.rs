@@ -23,6 +23,8 @@ pub struct SplitSummary {
     pub states: BTreeMap<&'static str, u64>,
     /// Of how many reads may use segments.
     pub served: u64,
+    /// How many of the parked ones an operator gave up.
+    pub given_up: u64,
     /// How many are set aside because they don't pay.
     pub set_aside: u64,
     /// Slices whose splits rest after too many fallbacks.
@@ -33,12 +35,14 @@ pub struct SplitSummary {
 
 impl SplitSummary {
     pub(crate) fn new(at: Timestamp) -> Self {
-        SplitSummary { at, states: BTreeMap::new(), served: 0, set_aside: 0, resting: 0, wide: BTreeSet::new() }
+        let (states, wide) = (BTreeMap::new(), BTreeSet::new());
+        SplitSummary { at, states, served: 0, given_up: 0, set_aside: 0, resting: 0, wide }
     }
 
     pub(crate) fn add(&mut self, row: &WideRow) {
         *self.states.entry(row.state.name()).or_default() += 1;
         self.served += u64::from(!row.served.is_empty());
+        self.given_up += u64::from(row.state.is_given_up());
         self.set_aside += u64::from(row.set_aside.is_some());
         if !matches!(row.state, State::NotWide { .. }) && self.wide.len() < NAMED {
             self.wide.insert(row.partition.time_series_id.clone());
@@ -50,6 +54,7 @@ impl SplitSummary {
             *self.states.entry(state).or_default() += count;
         }
         self.served += other.served;
+        self.given_up += other.given_up;
         self.set_aside += other.set_aside;
         self.resting += other.resting;
         let room = NAMED.saturating_sub(self.wide.len());
@@ -63,6 +68,7 @@ impl SplitSummary {
             _ => drop(self.states.remove(state)),
         }
         self.served = self.served.saturating_sub(u64::from(!row.served.is_empty()));
+        self.given_up = self.given_up.saturating_sub(u64::from(row.state.is_given_up()));
         self.set_aside = self.set_aside.saturating_sub(u64::from(row.set_aside.is_some()));
     }
 
@@ -141,5 +147,14 @@ mod tests {
         // One that no sweep has seen yet.
         summaries.changed(&found("c"), &parked(found("c")));
         assert_eq!(states(), [("PARKED", 3)]);
+
+        // What an operator gave up is told apart from what parked by itself.
+        let given_up = || summaries.0.lock().unwrap()[&name].given_up;
+        assert_eq!(given_up(), 0);
+        let left = WideRow { state: State::given_up("not wanted"), ..found("a") };
+        summaries.changed(&parked(found("a")), &left);
+        assert_eq!((states(), given_up()), (vec![("PARKED", 3)], 1));
+        summaries.changed(&left, &found("a"));
+        assert_eq!(given_up(), 0);
     }
 }

@@ -72,6 +72,12 @@ impl Engine {
         for (state, count) in summaries.values().flat_map(|summary| &summary.states) {
             *states.entry(state).or_default() += i64::try_from(*count).unwrap_or(i64::MAX);
         }
+        // Those wait for nobody.
+        let given_up = summaries.values().map(|summary| summary.given_up).sum::<u64>() as i64;
+        if given_up > 0 {
+            *states.entry("PARKED").or_default() -= given_up;
+            states.insert("GIVEN_UP", given_up);
+        }
         let records = summaries.values().flat_map(|summary| summary.states.values()).sum();
         self.traffic.retain(|name| snapshot.contains_key(name));
         self.splits.summaries.replace(summaries);

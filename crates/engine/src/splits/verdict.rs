@@ -138,11 +138,12 @@ impl Engine {
             self.metrics.checksum_mismatches.with_label_values(&[found_by]).inc();
         }
         tracing::error!(?partition, position = ?difference.position, damage = ?difference.damage, what, "a split differs");
+        let series = &partition.time_series_id;
         let reason = match (&difference.damage, late) {
-            (Some(damage), _) => format!("a piece can't be read: {damage}"),
-            (None, true) => format!("the original has more than was split, at {:?}", difference.position),
+            (Some(damage), _) => format!("a piece of {series} can't be read: {damage}"),
+            (None, true) => format!("the original of {series} has more than was split, at {:?}", difference.position),
             (None, false) => format!(
-                "it differed from the original at {}, event {}",
+                "the split of {series} differed from the original at {}, event {}",
                 difference.position.time, difference.position.id
             ),
         };

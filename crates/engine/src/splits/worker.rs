@@ -55,7 +55,7 @@ impl Engine {
                     return;
                 }
             }
-            let did = format!("took down that {} looks wide", delivery.detection.time_series_id);
+            let did = format!("noted that {} looks wide", delivery.detection.time_series_id);
             self.tasks.ended("bus", &did, self.env.now());
         }
     }

@@ -28,7 +28,8 @@ impl Engine {
             let mut waits_for = "its interval, in which slices may become due".to_owned();
             match self.measure().await {
                 Ok(Some(slices)) => {
-                    self.tasks.ended("measure", &format!("measured {slices} slices"), self.env.now());
+                    let slices = if slices == 1 { "1 slice".to_owned() } else { format!("{slices} slices") };
+                    self.tasks.ended("measure", &format!("measured {slices}"), self.env.now());
                 }
                 Ok(None) => {
                     self.tasks.ended("measure", "left it to another server", self.env.now());

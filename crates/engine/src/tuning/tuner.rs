@@ -87,7 +87,7 @@ impl Engine {
             if let Verdict::Propose(proposal) = &decision.verdict
                 && history.is_rejected(proposal)
             {
-                decision.verdict = Verdict::Keep { reason: format!("it was rejected: {proposal}") };
+                decision.verdict = Verdict::Keep { reason: format!("Rejected before: {proposal}") };
             }
             Ok(history.record(decision, now))
         })

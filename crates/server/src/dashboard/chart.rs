@@ -1,6 +1,6 @@
 //! Small drawings that the server makes itself. Sizes and places are attributes, colours are classes: pages may not style in place.
 
-use anabranch_api::v1::{DensityTarget, SizeClass};
+use anabranch_api::v1::{DensityTarget, SizeClass, TrafficStep};
 use maud::{Markup, html};
 
 use super::show;
@@ -12,8 +12,14 @@ const SIZE_HEIGHT: f64 = 36.0;
 /// How many shades there are between little and much.
 pub(super) const SHADES: u32 = 8;
 
-/// The recent past as a filled line, scaled to its own highest value.
-pub(super) fn line(values: &[u64], about: &str) -> Markup {
+/// The recent past as a line, without the step under way: it isn't full yet, and would look like a fall.
+pub(super) fn traffic(recent: &[TrafficStep], value: fn(&TrafficStep) -> u64, about: &str) -> Markup {
+    let full = recent.split_last().map_or(recent, |(_, full)| full);
+    line(&full.iter().map(value).collect::<Vec<u64>>(), about)
+}
+
+/// Values as a filled line, scaled to the highest of them.
+fn line(values: &[u64], about: &str) -> Markup {
     let highest = values.iter().copied().max().unwrap_or(0).max(1) as f64;
     let width = values.len().saturating_sub(1).max(1) as f64;
     let points =
@@ -83,7 +89,9 @@ impl SizeScale {
         let ends: Vec<u32> = ends.map(|bytes| doublings(bytes).ceil() as u32).collect();
         // A class reaches down to half of its upper end.
         let from = ends.iter().min().map_or(0, |least| least.saturating_sub(1));
-        SizeScale { from, until: ends.iter().max().map_or(1, |most| *most.max(&(from + 1))) }
+        let most = ends.iter().max().map_or(0, |most| most.saturating_sub(from)).max(2);
+        // An even number of doublings has a middle.
+        SizeScale { from, until: from + most.next_multiple_of(2) }
     }
 
     /// Where a size is.
@@ -109,14 +117,17 @@ fn doublings(bytes: u64) -> f64 {
 
 /// How many partitions are how big, against the target.
 pub(super) fn sizes(classes: &[SizeClass], p99: u64, target: DensityTarget, scale: &SizeScale) -> Markup {
-    let all = classes.iter().map(|class| class.partitions).sum::<u64>().max(1);
+    let all = classes.iter().map(|class| class.partitions).sum::<u64>();
     let most = classes.iter().map(|class| class.partitions).max().unwrap_or(0).max(1);
-    let about = format!(
-        "{all} partitions by size; 99 of 100 are no bigger than {}, the target is {} to {}",
-        show::bytes(p99),
-        show::bytes(target.low_bytes),
-        show::bytes(target.high_bytes)
-    );
+    let (from, until) = (show::bytes(target.low_bytes), show::bytes(target.high_bytes));
+    let about = match all {
+        0 => format!("no partitions; the target is {from} to {until}"),
+        _ => format!(
+            "{} by size; 99 of 100 are no bigger than {}, the target is {from} to {until}",
+            show::counted(all, "partition"),
+            show::bytes(p99)
+        ),
+    };
     let (low, high, p99) = (scale.x(target.low_bytes), scale.x(target.high_bytes), scale.x(p99));
     html! {
         svg.sizes viewBox=(format!("0 0 {:.0} {SIZE_HEIGHT:.0}", scale.width())) preserveAspectRatio="none" role="img" aria-label=(about) {
@@ -125,7 +136,7 @@ pub(super) fn sizes(classes: &[SizeClass], p99: u64, target: DensityTarget, scal
                 (size_bar(class, all, most, target, scale))
             }
             line.base x1="0" y1=(SIZE_HEIGHT) x2=(format!("{:.0}", scale.width())) y2=(SIZE_HEIGHT) {}
-            line.p99 x1=(format!("{p99:.1}")) y1="0" x2=(format!("{p99:.1}")) y2=(SIZE_HEIGHT) {}
+            @if all > 0 { line.p99 x1=(format!("{p99:.1}")) y1="0" x2=(format!("{p99:.1}")) y2=(SIZE_HEIGHT) {} }
         }
         p.scale aria-hidden="true" { @for tick in scale.ticks() { span { (show::bytes(tick)) } } }
     }
@@ -144,7 +155,7 @@ fn size_bar(class: &SizeClass, all: u64, most: u64, target: DensityTarget, scale
     html! {
         rect class=(kind) x=(format!("{:.1}", left + 0.5)) y=(format!("{:.1}", SIZE_HEIGHT - height))
             width=(format!("{:.1}", (right - left - 1.0).max(1.0))) height=(format!("{height:.1}")) {
-            title { "up to " (show::bytes(class.up_to_bytes)) ": " (show::count(class.partitions)) " partitions, " (format!("{share:.1}")) " %" }
+            title { "up to " (show::bytes(class.up_to_bytes)) ": " (show::counted(class.partitions, "partition")) ", " (format!("{share:.1}\u{a0}%")) }
         }
     }
 }
@@ -158,13 +169,29 @@ mod tests {
         let classes = [SizeClass { up_to_bytes: 1024, partitions: 3 }, SizeClass { up_to_bytes: 4096, partitions: 1 }];
         let target = DensityTarget { low_bytes: 2 << 20, high_bytes: 10 << 20 };
         let scale = SizeScale::over([(classes.as_slice(), target)].into_iter());
-        assert_eq!(scale.ticks(), [512, 64 << 10, 16 << 20]);
-        assert_eq!((scale.x(512), scale.x(1024), scale.x(16 << 20)), (0.0, SIZE_WIDTH, scale.width()));
+        assert_eq!(scale.ticks(), [512, 128 << 10, 32 << 20]);
+        assert_eq!(scale.ticks().map(|tick| scale.x(tick)), [0.0, scale.width() / 2.0, scale.width()]);
+        assert_eq!(scale.x(1024), SIZE_WIDTH);
         assert!((0.0..=scale.width()).contains(&scale.x(u64::MAX)));
         let nothing = SizeScale::over(std::iter::empty());
         assert!(nothing.width() > 0.0);
         let drawn = sizes(&classes, 4000, target, &scale).into_string();
         assert_eq!(drawn.matches("<rect class=\"below\"").count(), 2, "{drawn}");
+        assert!(drawn.contains("class=\"p99\""), "{drawn}");
+    }
+
+    #[test]
+    fn a_slice_without_partitions_has_no_line_for_them() {
+        let target = DensityTarget { low_bytes: 2 << 20, high_bytes: 10 << 20 };
+        let drawn = sizes(&[], 0, target, &SizeScale::over([([].as_slice(), target)].into_iter())).into_string();
+        assert!(drawn.contains("no partitions; the target is") && !drawn.contains("p99"), "{drawn}");
+    }
+
+    #[test]
+    fn the_step_under_way_is_not_drawn_as_a_fall() {
+        let steps = [40, 40, 40, 3].map(|events| TrafficStep { events, ..Default::default() });
+        let drawn = traffic(&steps, |step| step.events, "Events").into_string();
+        assert_eq!(drawn, line(&[40, 40, 40], "Events").into_string());
     }
 
     #[test]

@@ -1,32 +1,44 @@
 //! What comparisons of a split with its original found: both sides next to each other, with the bytes that differ marked.
 
-use anabranch_api::v1::{DifferingRow, SplitDifference, split_difference::FoundBy};
+use anabranch_api::v1::{DifferingRow, Split, SplitDifference, SplitSegment, split_difference::FoundBy};
 use maud::{Markup, html};
 
-use super::{place::SplitName, show};
+use super::show;
 
 const LINE: usize = 8;
 /// Bytes of each side that are shown.
 const SHOWN: usize = 128;
 
-pub(super) fn section(all: &[SplitDifference], name: &SplitName) -> Markup {
+pub(super) fn section(all: &[SplitDifference], split: &Split) -> Markup {
     let of_this =
-        |found: &&SplitDifference| found.time_bucket == name.time_bucket && found.event_bucket == name.event_bucket;
+        |found: &&SplitDifference| found.time_bucket == split.time_bucket && found.event_bucket == split.event_bucket;
     let found: Vec<&SplitDifference> = all.iter().filter(of_this).collect();
     html! {
         section aria-labelledby="differences" {
             h2 #differences { "Comparisons" }
-            @if found.is_empty() {
+            @if found.is_empty() && split.segments.is_empty() {
+                p.more { "There are no pieces to compare." }
+            } @else if found.is_empty() {
                 p.fine { "No difference between this split and its original was ever confirmed." }
             } @else {
                 p { "Confirmed differences, the latest first. Bytes that differ are marked." }
-                @for difference in found { (one(difference)) }
+                @for difference in found { (one(difference, &split.segments)) }
             }
         }
     }
 }
 
-fn one(found: &SplitDifference) -> Markup {
+/// Whether what it was found in was replaced.
+fn is_mended(found: &SplitDifference, segments: &[SplitSegment]) -> bool {
+    let at = found.position.as_ref().and_then(|position| position.event_time);
+    let holds = |segment: &&SplitSegment| {
+        let interval = segment.interval.unwrap_or_default();
+        interval.start <= at && at < interval.end
+    };
+    segments.iter().find(holds).is_some_and(|segment| found.time < segment.complete_time)
+}
+
+fn one(found: &SplitDifference, segments: &[SplitSegment]) -> Markup {
     let position = found.position.clone().unwrap_or_default();
     let by = match found.found_by() {
         FoundBy::Comparison => "a comparison beside a read",
@@ -35,7 +47,10 @@ fn one(found: &SplitDifference) -> Markup {
     html! {
         article.difference {
             h3 { "At " (show::time(position.event_time.as_ref())) ", event " (show::short_id(&position.event_id)) }
-            p.more { "Found by " (by) ", " (show::second(found.time.as_ref())) "." }
+            p.more {
+                "Found by " (by) ", " (show::second(found.time.as_ref())) "."
+                @if is_mended(found, segments) { " Found in pieces that have since been made anew." }
+            }
             @if !found.damage.is_empty() { p.reason { "The piece can't be read: " (show::one_line(&found.damage)) } }
             div.sides {
                 (side("Original", found.original.as_ref(), found.split.as_ref()))
@@ -87,6 +102,8 @@ fn dump(bytes: &[u8], other: &[u8]) -> Markup {
 
 #[cfg(test)]
 mod tests {
+    use anabranch_api::{v1, wkt};
+
     use super::*;
 
     #[test]
@@ -95,5 +112,37 @@ mod tests {
         assert_eq!(drawn.matches("<mark>").count(), 1);
         assert!(drawn.contains("61 <mark>62</mark> 63"), "{drawn}");
         assert_eq!(dump(b"abc", b"").into_string().matches("<mark>").count(), 3);
+    }
+
+    fn at(seconds: i64) -> Option<wkt::Timestamp> {
+        Some(wkt::Timestamp::from_nanos(seconds * 1_000_000_000))
+    }
+
+    #[test]
+    fn only_a_split_with_pieces_is_said_to_be_without_a_difference() {
+        let mut split = Split::default();
+        let none = section(&[], &split).into_string();
+        assert!(none.contains("There are no pieces to compare.") && !none.contains("fine"), "{none}");
+        split.segments.push(SplitSegment::default());
+        assert!(section(&[], &split).into_string().contains("No difference"));
+    }
+
+    #[test]
+    fn a_difference_in_pieces_that_were_replaced_says_so() {
+        let position = v1::EventPosition { event_time: at(150), ..Default::default() };
+        let found = SplitDifference { position: Some(position), time: at(1000), ..Default::default() };
+        let segment = |start, complete| SplitSegment {
+            interval: Some(v1::TimeInterval { start: at(start), end: at(start + 100) }),
+            complete_time: at(complete),
+            ..Default::default()
+        };
+        let shown = |segments: Vec<SplitSegment>| {
+            let split = Split { segments, ..Default::default() };
+            section(std::slice::from_ref(&found), &split).into_string().contains("made anew")
+        };
+        assert!(shown(vec![segment(100, 1001), segment(200, 900)]));
+        assert!(!shown(vec![segment(100, 900)]), "found after they were made");
+        assert!(!shown(vec![segment(200, 1001)]), "found in another segment");
+        assert!(!shown(Vec::new()));
     }
 }

@@ -52,7 +52,7 @@ pub(super) async fn section(operations: &Operations, view: &SeriesView) -> Answe
             }
             (pager(view, &page.next_page_token))
             p.more {
-                "This page took " (show::latency(cost.time_taken.as_ref())) ", " (show::count(cost.partitions_read.into())) " partitions and "
+                "This page took " (show::latency(cost.time_taken.as_ref())) ", " (show::counted(cost.partitions_read.into(), "partition")) " and "
                 (show::bytes(cost.bytes_read)) " read from the store."
             }
         }

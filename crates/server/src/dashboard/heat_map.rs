@@ -89,18 +89,27 @@ fn map_section(map: &HeatMap, view: &HeatView) -> Markup {
     let (highest, total) = all.fold((0, 0u64), |(highest, total), value| (highest.max(*value), total + value));
     let step = map.step.as_ref().and_then(|step| Duration::try_from(*step).ok()).unwrap_or_default();
     let window = Window::of(map, step);
+    let is_blank = total == 0 && !map.ranges.iter().any(|range| range.busiest.iter().any(|busy| busy.wide));
     html! {
         section aria-labelledby="map" {
             h2 #map { (view.namespace) " by " (view.measure.name()) }
             @if total == 0 { p.empty { "No " (view.measure.name()) " in the last half hour, on this server." } }
-            (drawing(map, view, &window, highest))
-            p.scale aria-hidden="true" { span { (show::length(step * window.steps as u32)) " ago" } span { "now" } }
-            p.legend {
-                (chart::shade_legend("little", &format!("{} in {}", amount(highest, view.measure), show::length(step))))
-                " " span.key.wide-mark { "holds an id that was found wide" }
-                " · in all " b data-field="total" data-value=(total) { (amount(total, view.measure)) }
+            @if !is_blank {
+                div.mapped {
+                    p.ranges aria-hidden="true" {
+                        @for range in map.ranges.first().into_iter().chain(map.ranges.last()) { span { "range " (range.number) } }
+                    }
+                    (drawing(map, view, &window, highest))
+                    p.scale aria-hidden="true" { span { (show::length(step * window.steps as u32)) " ago" } span { "now" } }
+                }
+                p.legend {
+                    (chart::shade_legend("little", &format!("{} in {}", amount(highest, view.measure), show::length(step))))
+                    " " span { "shades by orders of magnitude" }
+                    " " span.key.wide-mark { "holds an id that was found wide" }
+                    " " span { "in all " b data-field="total" data-value=(total) { (amount(total, view.measure)) } }
+                }
+                p.more { "Choose a row to look at its series: the wide one, or else the busiest." }
             }
-            p.more { "Choose a row to look at its series: the wide one, or else the busiest." }
         }
         (busiest(map, view))
     }
@@ -181,7 +190,7 @@ fn busiest(map: &HeatMap, view: &HeatView) -> Markup {
                 div.scroll tabindex="0" role="region" aria-label="Busiest series" #busiest-table {
                     table.cards {
                         caption { "Wide ones first. About how much was read and written lately; every ten minutes it counts half." }
-                        (layout::columns(&["Series", "Wide", "Lately#", "Share", "Range#"]))
+                        (layout::columns(&["Series", "Wide", "Lately#", "Beside the busiest", "Range#"]))
                         tbody {
                             @for (number, busy) in all.iter().take(LISTED) {
                                 tr {
@@ -189,7 +198,7 @@ fn busiest(map: &HeatMap, view: &HeatView) -> Markup {
                                     th scope="row" { a href=(place) { (show::short_id(&busy.time_series_id)) } }
                                     td data-label="Wide" { @if busy.wide { (layout::badge("warn", "wide")) } @else { "–" } }
                                     td.number data-label="Lately" { (show::bytes(busy.bytes)) }
-                                    td data-label="Share" { (chart::bar(busy.bytes, most, "done", "Compared with the busiest")) }
+                                    td data-label="Beside the busiest" { (chart::bar(busy.bytes, most, "done", "Compared with the busiest")) }
                                     td.number data-label="Range" { (number) }
                                 }
                             }
@@ -198,5 +207,24 @@ fn busiest(map: &HeatMap, view: &HeatView) -> Markup {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_map_of_nothing_is_not_drawn_unless_it_marks_a_wide_id() {
+        let cells = || vec![0; 20];
+        let mut range = HeatRange { bytes: cells(), reads: cells(), writes: cells(), ..Default::default() };
+        let shown = |range: &HeatRange| {
+            let map = HeatMap { recorded: true, ranges: vec![range.clone()], ..Default::default() };
+            map_section(&map, &HeatView::default()).into_string()
+        };
+        let blank = shown(&range);
+        assert!(blank.contains("in the last half hour") && !blank.contains("<svg"), "{blank}");
+        range.busiest = vec![BusySeries { time_series_id: "a".to_owned(), bytes: 0, wide: true }];
+        assert!(shown(&range).contains("<svg class=\"heat\""));
     }
 }

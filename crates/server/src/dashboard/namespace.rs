@@ -33,7 +33,7 @@ pub(super) async fn draw(operations: &Operations, name: &str) -> Answer<Page> {
         (find(name))
         (slices::section(&namespace, now))
         (sizes::section(name, &measured.slices, now))
-        (tuning::section(&namespace, &decided.decisions, now))
+        (tuning::section(&namespace, &measured.slices, &decided.decisions, now))
         (read_mode::section(&namespace, now))
         (backfills(&namespace.backfills, now))
         (settings::section(&namespace))
@@ -42,7 +42,6 @@ pub(super) async fn draw(operations: &Operations, name: &str) -> Answer<Page> {
 }
 
 fn traffic_section(traffic: &NamespaceOverview, overview: &Overview) -> Markup {
-    let of = |value: fn(&v1::TrafficStep) -> u64| traffic.recent.iter().map(value).collect::<Vec<u64>>();
     let heat = HeatView { namespace: traffic.name.clone(), measure: Measure::Bytes };
     html! {
         section aria-labelledby="traffic" {
@@ -50,20 +49,21 @@ fn traffic_section(traffic: &NamespaceOverview, overview: &Overview) -> Markup {
             @if !traffic.recorded { p { "Not recorded: this server keeps the traffic of 256 namespaces." } }
             dl.tiles {
                 (layout::tile("Events written", "events", &format!("{}/s", show::rate(traffic.events_per_second)), html! {
-                    (show::byte_rate(traffic.written_bytes_per_second))
-                    (chart::line(&of(|step| step.events), "Events in the last ten minutes"))
+                    "· " (show::byte_rate(traffic.written_bytes_per_second))
+                    (chart::traffic(&traffic.recent, |step| step.events, "Events in the last ten minutes"))
                 }))
                 (layout::tile("Pages read", "pages", &format!("{}/s", show::rate(traffic.pages_per_second)), html! {
-                    (show::byte_rate(traffic.read_bytes_per_second))
-                    (chart::line(&of(|step| step.pages), "Pages in the last ten minutes"))
+                    "· " (show::byte_rate(traffic.read_bytes_per_second))
+                    (chart::traffic(&traffic.recent, |step| step.pages, "Pages in the last ten minutes"))
                 }))
-                (layout::tile("Read latency, half / 99 %", "latency", &show::latency(traffic.read_p50.as_ref()), html! {
+                (layout::tile("Read latency, half / 99\u{a0}%", "latency", &show::latency(traffic.read_p50.as_ref()), html! {
                     "/ " (show::latency(traffic.read_p99.as_ref()))
                 }))
                 (layout::tile("Wide partitions found", "wide", &show::count(traffic.wide_partitions), overview::splits(traffic)))
             }
             p.more {
-                "Over " (show::duration(overview.window.as_ref())) ", on this server. "
+                "Rates over " (show::duration(overview.window.as_ref())) "; lines over ten minutes, each to its own highest; "
+                "on this server. "
                 a href=(heat.href()) { "Where ids are busy: heat map" } "."
             }
         }
@@ -111,7 +111,7 @@ fn window_row(window: &Backfill, now: Timestamp) -> Markup {
             td data-label="State" { (layout::badge(kind, window.state().as_str_name())) }
             td data-label="Events of" { (show::second(interval.start.as_ref())) " – " (show::second(interval.end.as_ref())) }
             td data-label="Expires" { (show::ago(window.expire_time.as_ref(), now)) }
-            td data-label="Why" { (show::one_line(&window.reason)) }
+            td.prose data-label="Why" { (show::one_line(&window.reason)) }
         }
     }
 }

@@ -69,7 +69,8 @@ fn where_to(warning: &Warning) -> (Option<String>, &'static str) {
         Kind::SplitsParked => (column(State::Parked), "Show"),
         Kind::SplitsFailed => (column(State::Failed), "Show"),
         Kind::SplitsSetAside => (column(State::Completed), "Show"),
-        Kind::Demoted | Kind::NoSlice | Kind::SplitsResting => (Some(place::namespace(&warning.namespace)), "Show"),
+        Kind::Demoted => (Some(board.href()), "Show its splits"),
+        Kind::NoSlice | Kind::SplitsResting => (Some(place::namespace(&warning.namespace)), "Show"),
         Kind::TaskFailing => (Some(Place::Tasks.href()), "Show"),
         Kind::NotReady | Kind::EventsDropped | Kind::Unspecified => (None, ""),
     }
@@ -82,7 +83,7 @@ fn namespaces(overview: &Overview) -> Markup {
     let busy = all.iter().take_while(|namespace| is_troubled(overview, namespace) || !is_idle(namespace)).count();
     let (seen, folded) = all.split_at(if all.len() > UNFOLDED { busy } else { all.len() });
     let about = format!(
-        "Rates and read latency over {}; the line shows ten minutes of events.",
+        "Rates and read latency over {}; lines of events over ten minutes, each to its own highest; on this server.",
         show::duration(overview.window.as_ref())
     );
     html! {
@@ -129,7 +130,6 @@ fn table(namespaces: &[&NamespaceOverview], id: &str, about: &str) -> Markup {
 }
 
 fn row(namespace: &NamespaceOverview) -> Markup {
-    let events: Vec<u64> = namespace.recent.iter().map(|step| step.events).collect();
     let about = format!("Events of {} in the last ten minutes", namespace.name);
     html! {
         tr data-namespace=(namespace.name) {
@@ -141,7 +141,7 @@ fn row(namespace: &NamespaceOverview) -> Markup {
                 td.number data-label="Pages read" { (show::rate(namespace.pages_per_second)) "/s" }
                 td.number data-label="p50" { (show::latency(namespace.read_p50.as_ref())) }
                 td.number data-label="p99" { (show::latency(namespace.read_p99.as_ref())) }
-                td data-label="Ten minutes" { (chart::line(&events, &about)) }
+                td data-label="Ten minutes" { (chart::traffic(&namespace.recent, |step| step.events, &about)) }
             } @else {
                 td colspan="6" { "not recorded: this server keeps the traffic of 256 namespaces" }
             }
@@ -151,22 +151,25 @@ fn row(namespace: &NamespaceOverview) -> Markup {
     }
 }
 
-/// Running, completed, failed.
+/// Running, completed, failed, parked.
 pub(super) fn splits(namespace: &NamespaceOverview) -> Markup {
     let sum = |states: &[State]| -> u64 {
         namespace.splits.iter().filter(|counted| states.contains(&counted.state())).map(|counted| counted.count).sum()
     };
     let running = sum(&[State::Detected, State::Planning, State::Planned, State::Splitting, State::Verifying]);
     let completed = sum(&[State::Completed]);
-    let failed = sum(&[State::Failed, State::Parked]);
+    let failed = sum(&[State::Failed]);
+    let parked = sum(&[State::Parked]);
     let board = SplitFilter { namespace: namespace.name.clone(), ..SplitFilter::default() };
     let name = &namespace.name;
-    let about = format!("Splits of {name}: {running} running, {completed} completed, {failed} failed or parked");
+    let about = format!("Splits of {name}: {running} running, {completed} completed, {failed} failed, {parked} parked");
     html! {
         a.counts href=(board.href()) aria-label=(about) {
             span.some[running > 0] data-field="running" data-value=(running) { (show::count(running)) " running" }
             span data-field="completed" data-value=(completed) { (show::count(completed)) " done" }
             span.bad[failed > 0] data-field="failed" data-value=(failed) { (show::count(failed)) " failed" }
+            // Red is what waits for a person; of these, somebody may have given some up.
+            span data-field="parked" data-value=(parked) { (show::count(parked)) " parked" }
         }
     }
 }
@@ -177,13 +180,12 @@ fn server(overview: &Overview) -> Markup {
             h2 #server { "This server" }
             dl.tiles {
                 (layout::tile("Splits being worked on", "splits_running", &show::count(overview.splits_running), html! {
-                    (show::count(overview.splits_waiting)) " waiting"
+                    "· " (show::count(overview.splits_waiting)) " waiting"
                 }))
                 (layout::tile("Events in the write queue", "queued_events", &show::count(overview.queued_events), html! {}))
-                (layout::tile("Namespaces", "namespaces", &show::count(overview.namespaces.len() as u64), html! {
-                    a href=(HeatView::default().href()) { "heat map" }
-                }))
+                (layout::tile("Namespaces", "namespaces", &show::count(overview.namespaces.len() as u64), html! {}))
             }
+            p.more { a href=(HeatView::default().href()) { "Where ids are busy: heat map" } }
         }
     }
 }
@@ -200,5 +202,25 @@ fn first_steps() -> Markup {
             } }
             p { "Or over HTTP: " a href="/docs" { "what it takes and answers" } "." }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_failed_and_what_is_parked_are_counted_apart() {
+        let count = |state: State, count| v1::SplitStateCount { state: state.into(), count };
+        let counted = vec![count(State::Failed, 3), count(State::Parked, 1)];
+        let drawn = splits(&NamespaceOverview { splits: counted, ..Default::default() }).into_string();
+        assert!(drawn.contains("3 failed<") && drawn.contains("1 parked<"), "{drawn}");
+    }
+
+    #[test]
+    fn a_demotion_leads_to_the_splits_of_its_namespace() {
+        let kind = Kind::Demoted.into();
+        let drawn = one_warning(&Warning { kind, namespace: "ledger".to_owned(), ..Default::default() }).into_string();
+        assert!(drawn.contains("href=\"/ui/splits?namespace=ledger\">Show its splits<"), "{drawn}");
     }
 }

@@ -118,7 +118,7 @@ fn history(splits: &SplitUse) -> Markup {
                                 td data-label="From" { (badge(change.from())) }
                                 td data-label="To" { (badge(change.to())) }
                                 td data-label="By" { (show::one_line(&change.by)) }
-                                td data-label="Why" { (show::one_line(&change.reason)) }
+                                td.prose data-label="Why" { (show::one_line(&change.reason)) }
                             }
                         }
                     }

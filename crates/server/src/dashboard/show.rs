@@ -22,6 +22,11 @@ pub(super) fn count(number: u64) -> String {
     grouped
 }
 
+/// `1 segment`, `3 segments`, never on two lines.
+pub(super) fn counted(number: u64, what: &str) -> String {
+    format!("{}\u{a0}{what}{}", count(number), if number == 1 { "" } else { "s" })
+}
+
 /// `1.4 MiB`
 pub(super) fn bytes(number: u64) -> String {
     scaled(number as f64)
@@ -106,6 +111,14 @@ pub(super) fn day(found: Option<&wkt::Timestamp>) -> String {
     time(found).chars().take(10).collect()
 }
 
+/// Where something so long begins, on an axis: the day, or the minute where one day holds several.
+pub(super) fn tick(start: Option<&wkt::Timestamp>, length: Duration) -> String {
+    if length >= Duration::from_secs(86_400) {
+        return day(start);
+    }
+    time(start).chars().skip(5).take(11).collect()
+}
+
 /// How long ago, with the moment itself for those who ask.
 pub(super) fn ago(then: Option<&wkt::Timestamp>, now: Timestamp) -> Markup {
     let Some(then) = then else { return html! { "never" } };
@@ -175,6 +188,13 @@ mod tests {
         assert_eq!([0.0, 0.04, 0.4, 12.4, 1234.0].map(rate), ["0", "0.04", "0.4", "12", "1,234"]);
         assert_eq!(length(Duration::from_secs(90_061)), "1 d 1 h");
         assert_eq!(length(Duration::from_millis(250)), "250 ms");
+    }
+
+    #[test]
+    fn ticks_of_what_is_shorter_than_a_day_differ_within_one() {
+        let start = wkt::Timestamp::from_nanos(1_774_699_200_000_000_000);
+        assert_eq!(tick(Some(&start), Duration::from_secs(3600)), "03-28 12:00");
+        assert_eq!(tick(Some(&start), Duration::from_secs(86_400)), "2026-03-28");
     }
 
     #[test]

@@ -53,14 +53,14 @@ pub(super) fn section(namespace: &str, slices: &[MeasuredSlice], now: Timestamp)
             } @else {
                 @let target = measured[0].2;
                 p {
-                    "99 of 100 partitions of a slice should be no bigger than " b { (show::bytes(target.low_bytes)) } " to "
+                    "The size that 99 of 100 partitions of a slice don't exceed should lie between " b { (show::bytes(target.low_bytes)) } " and "
                     b data-field="target" data-value=(format!("{}-{}", target.low_bytes, target.high_bytes)) { (show::bytes(target.high_bytes)) }
                     ": smaller ones cost reads more partitions than they need, bigger ones burden the store. Each bar counts partitions of "
                     "up to twice the size of the bar before it."
                 }
                 p.legend {
                     span.key.size-below { "below" } " " span.key.size-within { "within the target" } " "
-                    span.key.size-above { "above" } " " span.key.size-p99 { "99 of 100 are no bigger" }
+                    span.key.size-above { "above" } " " span.key.size-target { "where 99 of 100 should end" } " " span.key.size-p99 { "99 of 100 are no bigger" }
                 }
                 div.scroll tabindex="0" role="region" aria-label="Partition sizes of slices" #size-table {
                     table.cards {
@@ -82,8 +82,12 @@ fn row(
     now: Timestamp,
 ) -> Markup {
     let sizes = found.partition_bytes.unwrap_or_default();
-    let number =
-        |field: &str, value: u64| html! { span data-field=(field) data-value=(value) { (show::bytes(value)) } };
+    let is_empty = found.partitions == 0;
+    let number = |field: &str, value: u64| {
+        html! {
+            @if is_empty { "–" } @else { span data-field=(field) data-value=(value) { (show::bytes(value)) } }
+        }
+    };
     html! {
         tr data-slice=(name) {
             th scope="row" {
@@ -93,14 +97,14 @@ fn row(
             }
             td.drawing data-label="Partitions by size" {
                 (chart::sizes(&found.classes, sizes.p99, target, scale))
-                (details(namespace, name, found))
+                @if !is_empty { (details(namespace, name, found)) }
             }
             td.number data-label="Partitions" { span data-field="partitions" data-value=(found.partitions) { (show::count(found.partitions)) } }
             td.number data-label="Half of them" { (number("p50", sizes.p50)) }
             td.number data-label="99 of 100" { (number("p99", sizes.p99)) }
             td.number data-label="Biggest" { (number("max", sizes.max)) }
             td data-label="Against the target" {
-                @if found.partitions == 0 { (layout::badge("off", "empty")) } @else { (Against::of(sizes.p99, target).badge()) }
+                @if is_empty { (layout::badge("off", "empty")) } @else { (Against::of(sizes.p99, target).badge()) }
             }
         }
     }
@@ -108,7 +112,7 @@ fn row(
 
 /// How much of the slice was counted, where it wasn't all.
 fn share(found: &SliceMeasurement) -> Markup {
-    html! { @if found.share < 1.0 { ", " (format!("{:.1} %", found.share * 100.0)) " of it counted" } }
+    html! { @if found.share < 1.0 { ", " (format!("{:.1}\u{a0}%", found.share * 100.0)) " of it counted" } }
 }
 
 /// The same in words, and who stands out.
@@ -143,5 +147,20 @@ fn heaviest(namespace: &str, heavy: &HeavyPartition) -> Markup {
             a href=(place::series(namespace, &heavy.time_series_id)) { (show::short_id(&heavy.time_series_id)) }
             ", " (show::bytes(heavy.bytes)) ", " (show::count(heavy.rows)) " rows"
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_slice_has_no_sizes() {
+        let target = DensityTarget { low_bytes: 2 << 20, high_bytes: 10 << 20 };
+        let scale = chart::SizeScale::over([([].as_slice(), target)].into_iter());
+        let found = SliceMeasurement { share: 1.0, ..Default::default() };
+        let drawn = row("plays", "data_20260328", &found, target, &scale, Timestamp::from_seconds(1)).into_string();
+        assert_eq!(drawn.matches("–").count(), 3, "{drawn}");
+        assert!(drawn.contains("empty") && !drawn.contains("0 B") && !drawn.contains("In numbers"), "{drawn}");
     }
 }

@@ -10,6 +10,8 @@ use super::{layout, show};
 
 const LEAST_WIDTH: f64 = 14.0;
 const MOST_WIDTH: f64 = 120.0;
+/// Where there are many: as wide as a tick.
+const MANY_WIDTH: f64 = 72.0;
 const GAP: f64 = 56.0;
 
 /// What a slice is to the present.
@@ -58,7 +60,8 @@ pub(super) fn section(namespace: &Namespace, now: Timestamp) -> Markup {
                 (axis(slices, now))
                 p.legend {
                     span.key.past { "past" } " " span.key.current { "current" } " "
-                    span.key.ahead { "made ahead" } " " span.key.closed { "past retention" }
+                    span.key.ahead { "made ahead" } " " span.key.closed { "past retention" } " "
+                    span.key.now { "now" }
                 }
                 details #slice-details {
                     summary { "All " (slices.len()) " slices and their settings" }
@@ -73,9 +76,12 @@ fn nanos(time: Option<&anabranch_api::wkt::Timestamp>) -> i64 {
     time.and_then(|time| time.to_nanos().ok()).unwrap_or_default()
 }
 
+fn length(slice: &Slice) -> Duration {
+    Duration::from_nanos((nanos(slice.end.as_ref()) - nanos(slice.start.as_ref())).max(1) as u64)
+}
+
 fn marks(slices: &[Slice], now: Timestamp) -> (Vec<Mark<'_>>, f64) {
-    let length = |slice: &Slice| (nanos(slice.end.as_ref()) - nanos(slice.start.as_ref())).max(1) as f64;
-    let longest = slices.iter().map(length).fold(1.0, f64::max);
+    let longest = slices.iter().map(length).max().unwrap_or_default();
     let (mut marks, mut x, mut end) = (Vec::new(), 0.0, None);
     for slice in slices {
         let start = nanos(slice.start.as_ref());
@@ -83,9 +89,9 @@ fn marks(slices: &[Slice], now: Timestamp) -> (Vec<Mark<'_>>, f64) {
             marks.push(Mark::Gap { x, length: Duration::from_nanos((start - end) as u64) });
             x += GAP;
         }
-        let width = (length(slice) / longest * MOST_WIDTH).max(LEAST_WIDTH);
+        let width = (length(slice).div_duration_f64(longest) * MOST_WIDTH).max(LEAST_WIDTH);
         // Many slices are drawn narrower, so that a screen shows them.
-        let width = if slices.len() > 12 { width.min(MOST_WIDTH / 2.0) } else { width };
+        let width = if slices.len() > 12 { width.min(MANY_WIDTH) } else { width };
         marks.push(Mark::Slice { slice, when: When::of(slice, now), x, width });
         x += width;
         end = Some(nanos(slice.end.as_ref()));
@@ -118,7 +124,7 @@ fn drawn(mark: &Mark<'_>, now: Timestamp) -> Markup {
                 title { (told(slice, *when)) }
             }
             @if *when == When::Current { (needle(slice, *x, *width, now)) }
-            @if *width >= 60.0 { text.tick x=(format!("{:.1}", x + 2.0)) y="60" { (show::day(slice.start.as_ref())) } }
+            @if *width >= MANY_WIDTH { text.tick x=(format!("{:.1}", x + 2.0)) y="60" { (show::tick(slice.start.as_ref(), length(slice))) } }
         },
     }
 }
@@ -128,7 +134,7 @@ fn needle(slice: &Slice, x: f64, width: f64, now: Timestamp) -> Markup {
     let (start, end) = (nanos(slice.start.as_ref()), nanos(slice.end.as_ref()));
     let at = x + width * (now.nanos() - start) as f64 / (end - start).max(1) as f64;
     let at = format!("{at:.1}");
-    html! { line.now x1=(at) y1="2" x2=(at) y2="50" { title { "now" } } }
+    html! { @for part in ["now-ground", "now"] { line class=(part) x1=(at) y1="2" x2=(at) y2="50" { title { "now" } } } }
 }
 
 fn told(slice: &Slice, when: When) -> String {

@@ -55,7 +55,7 @@ pub(super) async fn draw(operations: &Operations, name: &SplitName) -> Answer<Pa
         (actions(&split, name))
         @for (at, segment) in split.segments.iter().enumerate() { (segment_section(segment, at + 1, split.segments.len(), now)) }
         @if let Some(segment) = &split.next_segment { (next_segment(segment)) }
-        (difference::section(&differences, name))
+        (difference::section(&differences, &split))
     };
     Ok(Page { title: format!("Split of {}", show::one_line(&name.series)), body, refresh: Some(REFRESH) })
 }
@@ -69,11 +69,12 @@ fn state(split: &Split, now: Timestamp) -> Markup {
             @if let Some(progress) = &split.progress { (splits::progress_bar(progress)) }
             dl.tiles {
                 (layout::tile("State", "state", &splits::name(split.state()), html! { (show::ago(split.update_time.as_ref(), now)) }))
-                (layout::tile("Served until", "served_until", &show::second(split.served_until.as_ref()), html! {
-                    (counted(split.segments.len(), "segment"))
+                (layout::tile("Split until", "served_until", &show::second(split.served_until.as_ref()), html! {
+                    "·\u{a0}" (show::counted(split.segments.len() as u64, "segment"))
                 }))
                 (layout::tile("Generation", "generation", &split.generation.to_string(), html! { "epoch " (split.epoch) }))
-                (layout::tile("Attempts", "attempts", &split.attempts.to_string(), html! {
+                @let attempts = if split.segments.is_empty() { "Attempts" } else { "Attempts at the next segment" };
+                (layout::tile(attempts, "attempts", &split.attempts.to_string(), html! {
                     @if let Some(after) = &split.retry_after { "again " (show::ago(Some(after), now)) }
                 }))
                 @if let Some(lease) = &split.lease {
@@ -118,10 +119,6 @@ fn actions(split: &Split, name: &SplitName) -> Markup {
     }
 }
 
-fn counted(number: usize, what: &str) -> String {
-    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
-}
-
 /// The split that a form means.
 fn named(name: &SplitName) -> Markup {
     html! {
@@ -138,7 +135,7 @@ fn segment_section(segment: &SplitSegment, number: usize, of: usize, now: Timest
     let id = format!("segment-{number}");
     html! {
         section aria-labelledby=(id) {
-            h2 id=(id) { "Segment " (number) " of " (of) " " (layout::badge("good", "served")) }
+            h2 id=(id) { "Segment " (number) " of " (of) " " (layout::badge("good", "ready")) }
             p {
                 (show::second(interval.start.as_ref())) " – " (show::second(interval.end.as_ref()))
                 ", completed " (show::ago(segment.complete_time.as_ref(), now))
@@ -185,8 +182,8 @@ fn before_and_after(segment: &SplitSegment) -> Markup {
                 (chart::bar(after.bytes, most, "after", "Size after"))
                 @if after.rows > 0 {
                     span { b { (show::bytes(after.bytes)) } " in " b { (show::count(after.rows)) } " " (form)
-                        " in " b { (piece_list(segment).len()) } " pieces"
-                        @if before.bytes > 0 { ", " (format!("{:.0} %", after.bytes as f64 * 100.0 / before.bytes as f64)) " of the bytes" } }
+                        " in " b { (show::counted(piece_list(segment).len() as u64, "piece")) }
+                        @if before.bytes > 0 { ", " (format!("{:.0}\u{a0}%", after.bytes as f64 * 100.0 / before.bytes as f64)) " of the bytes" } }
                 } @else { span.more { "not yet copied" } }
             }
         }
@@ -211,7 +208,7 @@ fn pieces(segment: &SplitSegment, number: usize) -> Markup {
             h3 { "Pieces" }
             div.scroll tabindex="0" role="region" aria-label="Sizes of pieces" id=(format!("pieces-{number}")) {
                 svg.pieces viewBox=(format!("0 0 {width} 70")) width=(width) height="70" role="img"
-                    aria-label=(format!("{} pieces, the newest left; the biggest has {}", pieces.len(), show::bytes(most))) {
+                    aria-label=(format!("{}, the newest left; the biggest has {}", show::counted(pieces.len() as u64, "piece"), show::bytes(most))) {
                     line.base x1="0" y1="64" x2=(width) y2="64" {}
                     @for (at, piece) in pieces.iter().enumerate() {
                         @let height = (piece.bytes as f64 * 58.0 / most as f64).max(1.0);
@@ -221,6 +218,7 @@ fn pieces(segment: &SplitSegment, number: usize) -> Markup {
                     }
                 }
             }
+            p.more { "Newest left; the biggest has " (show::bytes(most)) "." }
             details id=(format!("piece-details-{number}")) {
                 summary { "What each piece must hold: bounds, rows, bytes, checksum" }
                 (piece_table(pieces, number))

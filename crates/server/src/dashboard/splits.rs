@@ -155,13 +155,17 @@ async fn list(
 fn chooser(filter: &SplitFilter, namespaces: &[String]) -> Markup {
     html! {
         form.row method="get" action="/ui/splits" {
-            label for="namespace" { "Namespace" }
-            select #namespace name="namespace" {
-                option value="" { "all" }
-                @for name in namespaces { option value=(name) selected[*name == filter.namespace] { (name) } }
+            span.field {
+                label for="namespace" { "Namespace" }
+                select #namespace name="namespace" {
+                    option value="" selected[filter.namespace.is_empty()] { "all" }
+                    @for name in namespaces { option value=(name) selected[*name == filter.namespace] { (name) } }
+                }
             }
-            label for="series" { "Series" }
-            input #series name="series" value=(filter.series) placeholder="any" autocomplete="off" spellcheck="false";
+            span.field.grows {
+                label for="series" { "Series" }
+                input #series name="series" value=(filter.series) placeholder="any" autocomplete="off" spellcheck="false";
+            }
             @if let Some(state) = filter.state { input type="hidden" name="state" value=(state.as_str_name().to_lowercase()); }
             button type="submit" { "Show" }
         }
@@ -173,11 +177,16 @@ fn column(state: State, about: &str, board: &Board, filter: &SplitFilter, now: T
     let id = place::column(state);
     let shown = if filter.state.is_some() { MOST } else { SHOWN };
     let is_cut = board.is_cut && (is_calm(state) || filter.state.is_some() || here.len() >= MOST);
+    let is_unknown = is_cut && here.is_empty();
     let listed = SplitFilter { state: Some(state), ..filter.clone() };
     html! {
-        section.column.none[here.is_empty()] id=(id) aria-labelledby=(format!("{id}-name")) data-state=(state.as_str_name()) data-count=(here.len()) {
-            h3 id=(format!("{id}-name")) { (name(state)) " " span.number { (show::count(here.len() as u64)) @if is_cut { "+" } } }
+        section.column.none[here.is_empty() && !is_unknown] id=(id) aria-labelledby=(format!("{id}-name")) data-state=(state.as_str_name()) data-count=(here.len()) {
+            h3 id=(format!("{id}-name")) {
+                (name(state)) " "
+                span.number { @if is_unknown { "?" } @else { (show::count(here.len() as u64)) @if is_cut { "+" } } }
+            }
             p.more { (about) }
+            @if is_unknown { p.more { a href=(listed.href()) { "not counted here: list them" } } }
             @if !here.is_empty() {
                 ul { @for split in here.iter().take(shown) { (card(split, now)) } }
             }
@@ -196,7 +205,7 @@ fn card(split: &Split, now: Timestamp) -> Markup {
     html! {
         li.card {
             a href=(SplitName::of(split).href()) { (show::short_id(&split.time_series_id)) }
-            span.more { (split.namespace) " · " code { (split.time_slice) } " · " (split.time_bucket) "/" (split.event_bucket) }
+            span.more { (split.namespace) " · " code { (split.time_slice) } " · bucket " (split.time_bucket) "/" (split.event_bucket) }
             span.more { @if size > 0 { (show::bytes(size)) " · " } (show::ago(split.update_time.as_ref(), now)) }
             @if let Some(progress) = &split.progress { (progress_bar(progress)) }
             @if !split.reason.is_empty() { span.reason { (show::one_line(&split.reason)) } }
@@ -213,5 +222,26 @@ pub(super) fn progress_bar(progress: &v1::SplitProgress) -> Markup {
             html! { (chart::bar(progress.bytes_done, total, "done", &about)) span.more { (about) } }
         }
         None => html! { span.more { (show::bytes(progress.bytes_done)) " read so far" } },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_counted_is_not_said_to_be_none() {
+        let shown = |state, is_cut| {
+            let board = Board { splits: Vec::new(), is_cut };
+            column(state, "", &board, &SplitFilter::default(), Timestamp::from_seconds(1)).into_string()
+        };
+        let unknown = shown(State::Completed, true);
+        assert!(
+            unknown.contains(">?</span>") && unknown.contains("list them") && !unknown.contains("none"),
+            "{unknown}"
+        );
+        for none in [shown(State::Completed, false), shown(State::Parked, true)] {
+            assert!(none.contains(">0</span>") && none.contains("none") && !none.contains("list them"), "{none}");
+        }
     }
 }

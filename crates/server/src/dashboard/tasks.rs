@@ -30,7 +30,7 @@ pub(super) fn draw(operations: &Operations) -> Page {
     let now = operations.engine.now();
     let body = html! {
         h1 { "Tasks" }
-        p { "What this server does in the background. Every task can be run again at any time; one that failed is." }
+        p { "What this server does in the background. Every task can be run again at any time. One that failed is run again by itself." }
         section aria-label="All tasks" { div.scroll tabindex="0" role="region" aria-label="Background tasks" #task-table {
             table.cards {
                 (layout::columns(&["Task", "State", "Last ran", "What it did", "Waits for", "Runs#", "Failures#"]))
@@ -73,7 +73,7 @@ fn row(task: &TaskStatus, now: Timestamp) -> Markup {
             th scope="row" { (task.name) @if !about.is_empty() { span.more.under { (about) } } }
             td data-label="State" { (state(task)) }
             td.when data-label="Last ran" { (show::ago(task.last_run_time.as_ref(), now)) }
-            td data-label="What it did" { (show::one_line(&task.did)) }
+            td data-label="What it did" { @if task.did.is_empty() { "–" } @else { (show::one_line(&task.did)) } }
             td data-label="Waits for" { span {
                 span data-field="waits_for" data-value=(task.waits_for) {
                     @if task.waits_for.is_empty() { "nothing" } @else { (show::one_line(&task.waits_for)) }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use anabranch_api::v1::{
-    Namespace, NamespaceConfig, TunedSettings, TuningDecision, namespace_config::TunerMode, tuning_decision::Outcome,
+    DensityTarget, MeasuredSlice, Namespace, NamespaceConfig, TunedSettings, TuningDecision,
+    namespace_config::TunerMode, tuning_decision::Outcome,
 };
 use anabranch_model::Timestamp;
 use maud::{Markup, html};
@@ -13,8 +14,14 @@ use super::{layout, show};
 /// Decisions that are seen at once; older ones are folded away.
 const SHOWN: usize = 6;
 
-pub(super) fn section(namespace: &Namespace, decisions: &[TuningDecision], now: Timestamp) -> Markup {
+pub(super) fn section(
+    namespace: &Namespace,
+    slices: &[MeasuredSlice],
+    decisions: &[TuningDecision],
+    now: Timestamp,
+) -> Markup {
     let mode = namespace.config.as_ref().map(NamespaceConfig::tuner).unwrap_or_default();
+    let target = slices.first().and_then(|slice| slice.density_target);
     let waiting = decisions.iter().find(|decision| decision.outcome() == Outcome::Proposed);
     html! {
         section aria-labelledby="tuning" {
@@ -22,14 +29,14 @@ pub(super) fn section(namespace: &Namespace, decisions: &[TuningDecision], now: 
             p { "Compares measured slices with the target and chooses how slices to come are divided. What is written stays as it is." }
             p { "Set to " (layout::badge(if mode == TunerMode::Off { "off" } else { "plain" }, mode.as_str_name())) ": " (about(mode)) "." }
             @match waiting {
-                Some(waiting) => (proposal(&namespace.name, waiting, now)),
+                Some(waiting) => (proposal(&namespace.name, waiting, target, now)),
                 None => p.more { "Nothing waits for an answer." },
             }
             form.row method="post" action="/ui/actions/tuning-propose" {
                 input type="hidden" name="namespace" value=(namespace.name);
                 button type="submit" { "Look again now" }
             }
-            (history(decisions))
+            (history(decisions, mode, slices.iter().any(is_evidence)))
         }
     }
 }
@@ -42,12 +49,18 @@ fn about(mode: TunerMode) -> &'static str {
     }
 }
 
-fn proposal(namespace: &str, waiting: &TuningDecision, now: Timestamp) -> Markup {
+/// Whether a slice was measured when it was over, so that the tuner can look at it.
+fn is_evidence(slice: &MeasuredSlice) -> bool {
+    let measured = slice.measurement.as_ref().and_then(|measurement| measurement.measure_time);
+    measured.is_some() && measured >= slice.slice.as_ref().and_then(|slice| slice.end)
+}
+
+fn proposal(namespace: &str, waiting: &TuningDecision, target: Option<DensityTarget>, now: Timestamp) -> Markup {
     html! {
         div.proposal data-proposal=(waiting.number) {
             h3 { "Proposal " (waiting.number) ", " (show::ago(waiting.time.as_ref(), now)) }
             p.said { (show::one_line(&waiting.reason)) }
-            (change(waiting))
+            (change(waiting, target))
             (evidence(waiting))
             div.actions {
                 (apply(namespace, waiting))
@@ -57,7 +70,7 @@ fn proposal(namespace: &str, waiting: &TuningDecision, now: Timestamp) -> Markup
     }
 }
 
-fn change(waiting: &TuningDecision) -> Markup {
+fn change(waiting: &TuningDecision, target: Option<DensityTarget>) -> Markup {
     let (old, new) = (waiting.old_settings.unwrap_or_default(), waiting.new_settings.unwrap_or_default());
     let long = |seconds: u32| show::length(Duration::from_secs(seconds.into()));
     let row = |name: &str, field: &str, of: fn(&TunedSettings) -> u32, shown: &dyn Fn(u32) -> String| {
@@ -82,7 +95,9 @@ fn change(waiting: &TuningDecision) -> Markup {
         }
         p {
             "Then 99 of 100 partitions should be no bigger than about "
-            b data-field="expected_p99" data-value=(waiting.expected_p99_bytes) { (show::bytes(waiting.expected_p99_bytes)) } "."
+            b data-field="expected_p99" data-value=(waiting.expected_p99_bytes) { (show::bytes(waiting.expected_p99_bytes)) }
+            @if let Some(target) = target { "; the target is " b { (show::bytes(target.low_bytes)) } " to " b { (show::bytes(target.high_bytes)) } }
+            "."
         }
     }
 }
@@ -91,7 +106,7 @@ fn change(waiting: &TuningDecision) -> Markup {
 fn evidence(decision: &TuningDecision) -> Markup {
     html! {
         details id=(format!("evidence-{}", decision.number)) {
-            summary { "Evidence: " (decision.counted.len()) " slices counted, " (decision.uncounted.len()) " not" }
+            summary { "Evidence: " (show::counted(decision.counted.len() as u64, "slice")) " counted, " (decision.uncounted.len()) " not" }
             @if !decision.counted.is_empty() {
                 table.cards {
                     (layout::columns(&["Slice", "Time bucket#", "Event buckets#", "Partitions#", "99 of 100 are no bigger than#"]))
@@ -164,12 +179,12 @@ fn reject(namespace: &str, waiting: &TuningDecision) -> Markup {
     }
 }
 
-fn history(decisions: &[TuningDecision]) -> Markup {
+fn history(decisions: &[TuningDecision], mode: TunerMode, is_evident: bool) -> Markup {
     let (latest, older) = decisions.split_at(decisions.len().min(SHOWN));
     html! {
         h3 { "What was decided" }
         @if decisions.is_empty() {
-            p.more { "Nothing yet: slices have to end and to be measured first." }
+            p.more { (why_nothing(mode, is_evident)) }
         } @else {
             (decided(latest, "decisions", "Latest decisions of the tuner"))
             @if !older.is_empty() {
@@ -178,6 +193,18 @@ fn history(decisions: &[TuningDecision]) -> Markup {
                     (decided(older, "decisions-older", "Older decisions of the tuner"))
                 }
             }
+        }
+    }
+}
+
+fn why_nothing(mode: TunerMode, is_evident: bool) -> &'static str {
+    match (is_evident, mode) {
+        (false, _) => "Nothing yet: slices have to end and to be measured first.",
+        (true, TunerMode::Off | TunerMode::Unspecified) => {
+            "Nothing yet: the tuner hasn't looked. The button asks it now."
+        }
+        (true, TunerMode::Propose | TunerMode::Apply) => {
+            "Nothing yet: the tuner hasn't looked. It looks now and then; the button asks it now."
         }
     }
 }
@@ -207,12 +234,33 @@ fn decided_row(decision: &TuningDecision) -> Markup {
             td.when data-label="When" { (show::second(when)) }
             td data-label="Outcome" { (layout::badge(kind, decision.outcome().as_str_name())) }
             td data-label="By" { @if decision.by.is_empty() { "–" } @else { (show::one_line(&decision.by)) } }
-            td data-label="What and why" {
+            td.prose data-label="What and why" {
                 span {
                     (show::one_line(&decision.reason))
                     @if !decision.reject_reason.is_empty() { span.more.under { "Rejected because: " (show::one_line(&decision.reject_reason)) } }
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_api::{v1, wkt};
+
+    use super::*;
+
+    #[test]
+    fn a_slice_is_evidence_once_it_was_measured_after_its_end() {
+        let at = |seconds: i64| Some(wkt::Timestamp::from_nanos(seconds * 1_000_000_000));
+        let slice = |measurement: Option<v1::SliceMeasurement>| MeasuredSlice {
+            slice: Some(v1::Slice { end: at(100), ..Default::default() }),
+            measurement,
+            ..Default::default()
+        };
+        let measured = |seconds| Some(v1::SliceMeasurement { measure_time: at(seconds), ..Default::default() });
+        assert_eq!([None, measured(99), measured(100)].map(|it| is_evidence(&slice(it))), [false, false, true]);
+        assert!(history(&[], TunerMode::Propose, true).into_string().contains("the tuner hasn't looked"));
+        assert!(history(&[], TunerMode::Propose, false).into_string().contains("slices have to end"));
     }
 }

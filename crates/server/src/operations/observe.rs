@@ -34,9 +34,10 @@ impl Operations {
         for (name, record) in namespaces {
             // One that was deleted meanwhile isn't shown.
             let Ok(overview) = self.namespace_overview(name, &record, window) else { continue };
-            warnings.extend(warnings::of_namespace(&overview, &record, now));
             let summary = self.engine.split_summary(&overview.name).ok().flatten();
-            warnings.extend(warnings::resting(&overview.name, summary.map_or(0, |summary| summary.resting)));
+            let (given_up, resting) = summary.map_or((0, 0), |summary| (summary.given_up, summary.resting));
+            warnings.extend(warnings::of_namespace(&overview, &record, given_up, now));
+            warnings.extend(warnings::resting(&overview.name, resting));
             shown.push(overview);
         }
         warnings.sort_by_key(|warning| !warning.urgent);

@@ -33,10 +33,11 @@ pub(super) fn of_server(not_ready: Option<EngineError>, tasks: &[TaskStatus], dr
     warnings
 }
 
-/// Those of one namespace.
+/// Those of one namespace. Of its parked splits, an operator gave so many up: those wait for nobody.
 pub(super) fn of_namespace(
     overview: &v1::NamespaceOverview,
     record: &NamespaceRecord,
+    given_up: u64,
     now: Timestamp,
 ) -> Vec<v1::Warning> {
     let name = &overview.name;
@@ -61,7 +62,7 @@ pub(super) fn of_namespace(
     let count = |state: State| {
         overview.splits.iter().filter(|counted| counted.state() == state).map(|counted| counted.count).sum::<u64>()
     };
-    let parked = count(State::Parked);
+    let parked = count(State::Parked).saturating_sub(given_up);
     if parked > 0 {
         let message = format!("{} for an operator: read why, then retry or leave it.", are(parked, "parked"));
         warn(Kind::SplitsParked, true, parked, None, message);
@@ -126,6 +127,20 @@ mod tests {
         assert_eq!(told.len(), 1);
         assert_eq!((told[0].kind(), told[0].task.as_str()), (Kind::TaskFailing, "sweep"));
         assert!(told[0].message.contains("no room"), "{}", told[0].message);
+    }
+
+    #[test]
+    fn a_split_that_parked_by_itself_is_urgent_and_one_that_was_given_up_is_not_told() {
+        let record = NamespaceRecord::new(1, Timestamp::from_seconds(1), anabranch_model::NamespaceConfig::default());
+        let parked = v1::SplitStateCount { state: State::Parked.into(), count: 2 };
+        let overview = v1::NamespaceOverview { splits: vec![parked], ..Default::default() };
+        let told = |given_up| {
+            let told = of_namespace(&overview, &record, given_up, Timestamp::from_seconds(2));
+            told.into_iter().find(|warning| warning.kind() == Kind::SplitsParked)
+        };
+        assert_eq!(told(2), None);
+        let left = told(1).unwrap();
+        assert_eq!((left.urgent, left.count), (true, 1));
     }
 
     #[test]

@@ -53,13 +53,19 @@ async fn numbers_on_the_pages_are_those_of_the_api() {
         };
         assert_eq!(field(&mut browser, "wide").await, namespace["widePartitions"].as_str().unwrap_or("0"), "{name}");
         assert_eq!(field(&mut browser, "completed").await, count("COMPLETED"), "{name}");
-        assert_eq!(field(&mut browser, "failed").await, count("PARKED"), "{name}: {namespace}");
+        assert_eq!(field(&mut browser, "failed").await, count("FAILED"), "{name}: {namespace}");
+        assert_eq!(field(&mut browser, "parked").await, count("PARKED"), "{name}: {namespace}");
     }
     let warnings = browser.evaluate("document.querySelector('[data-field=warnings]').dataset.value").await;
     assert_eq!(warnings, overview["warnings"].as_array().unwrap().len().to_string());
     let kinds: Vec<&str> =
         overview["warnings"].as_array().unwrap().iter().map(|one| one["kind"].as_str().unwrap()).collect();
-    assert_eq!(kinds, ["DEMOTED", "SPLITS_PARKED"], "{overview}");
+    // One of the splits is parked, but somebody gave it up.
+    assert_eq!(kinds, ["DEMOTED"], "{overview}");
+    let said = overview["warnings"][0]["message"].as_str().unwrap();
+    assert!(said.contains("the split of account:7 differed"), "{said}");
+    let leads_to = browser.evaluate("document.querySelector('.warnings .go').getAttribute('href')").await;
+    assert_eq!(leads_to, "/ui/splits?namespace=ledger");
 
     let partitions = fixture.get(&format!("/v1/namespaces/plays/series/{WIDE}/partitions")).await;
     browser.open(&fixture.url(&format!("/ui/namespaces/plays/series/{WIDE}"))).await;
@@ -232,6 +238,8 @@ async fn proposals_of_the_tuner_are_applied_and_rejected_after_a_question() {
     browser.click("form[action='/ui/actions/tuning-propose'] button").await;
     browser.until("document.querySelector('.notice')?.textContent.includes('proposes nothing')").await;
     assert_eq!(browser.evaluate("document.querySelector('[data-proposal]')").await, Value::Null);
+    let kept = fixture.get("/v1/namespaces/clicks/tuning").await["decisions"][0]["reason"].clone();
+    assert!(kept.as_str().unwrap().starts_with("Rejected before: Observed: "), "{kept}");
     browser.picture("namespace-rejected").await;
     assert_eq!(browser.complaints(), Vec::<String>::new());
     browser.close().await;

@@ -15,16 +15,18 @@
   let stale = null;
 
   // What isn't fresh any more stays in sight, wherever on the page somebody is.
-  const say = (text, isStale = false) => {
+  const say = (text, kind = "") => {
     if (!state) return;
     if (state.textContent !== text) state.textContent = text;
-    state.classList.toggle("stale", isStale);
+    state.classList.toggle("live", kind === "live");
+    state.classList.toggle("stale", kind === "stale");
   };
   const moment = () => `${new Date().toISOString().slice(11, 19)} UTC`;
 
+  // Where no option is marked, a browser chooses the first.
   const isFilledIn = (field) =>
     field.matches("select")
-      ? Array.from(field.options).some((option) => option.selected !== option.defaultSelected)
+      ? field.selectedIndex !== Math.max(0, Array.from(field.options).findIndex((option) => option.defaultSelected))
       : field.value !== field.defaultValue;
 
   // Somebody who answers a question, fills in a field, has filled it in, or is pressing a button is not to be interrupted.
@@ -53,7 +55,7 @@
     if (isBusy()) { say("Paused while you are busy here."); return; }
     put(waiting);
     waiting = null;
-    say("Live");
+    say("Live", "live");
   };
 
   const stop = () => {
@@ -66,7 +68,7 @@
     if (!stale) stale = moment();
     const isRefused = source && source.readyState === EventSource.CLOSED;
     const reason = isRefused ? "The server has no room for another live page, or isn't ready" : "The server does not answer";
-    say(`${reason}: this is how it was at ${stale}. Trying again.`, true);
+    say(`${reason}: this is how it was at ${stale}. Trying again.`, "stale");
     if (isRefused) { stop(); again = setTimeout(follow, 5000); }
   };
 
@@ -76,7 +78,7 @@
     source.addEventListener("page", (event) => { stale = null; waiting = JSON.parse(event.data); show(); });
     source.addEventListener("trouble", (event) => {
       if (!stale) stale = moment();
-      say(`This is how it was at ${stale}. It can't be drawn anew: ${JSON.parse(event.data)}`, true);
+      say(`This is how it was at ${stale}. It can't be drawn anew: ${JSON.parse(event.data)}`, "stale");
     });
     source.addEventListener("error", lost);
   };

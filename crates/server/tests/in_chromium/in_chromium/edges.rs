@@ -22,6 +22,14 @@ async fn a_page_that_is_old_says_so_until_it_is_live_again() {
     let told = browser.evaluate(&format!("{STATE}.textContent")).await;
     assert!(told.as_str().unwrap().contains("audit"), "it doesn't say why: {told}");
 
+    // A board is live whatever it is narrowed down to, and a namespace that somebody has chosen isn't taken away.
+    for board in ["/ui/splits", "/ui/splits?namespace=plays"] {
+        browser.open(&fixture.url(board)).await;
+        browser.until(&format!("{STATE}.textContent === 'Live' && {STATE}.classList.contains('live')")).await;
+    }
+    browser.evaluate("document.querySelector('#namespace').value = ''").await;
+    browser.until(&format!("{STATE}.textContent.startsWith('Paused') && !{STATE}.classList.contains('live')")).await;
+
     browser.open(&fixture.url("/")).await;
     browser.until(&format!("{STATE}.textContent === 'Live'")).await;
     assert_eq!(browser.complaints(), Vec::<String>::new());
@@ -58,6 +66,10 @@ async fn what_needs_a_person_is_on_the_board_however_many_splits_there_are() {
     // Of those that are done there are more than are fetched, and the number says so.
     let number = browser.evaluate(&column("NOT_WIDE", ".querySelector('h3 .number').textContent")).await;
     assert!(number.as_str().unwrap().ends_with('+'), "{number}");
+    // Of others, none was fetched: that isn't none.
+    assert_eq!(browser.evaluate(&column("COMPLETED", ".querySelector('h3 .number').textContent")).await, "?");
+    let listed = browser.evaluate(&column("COMPLETED", ".querySelector('p a').getAttribute('href')")).await;
+    assert_eq!(listed, "/ui/splits?state=completed");
     browser.picture("splits-crowded").await;
     browser.click("#state-not_wide p a").await;
     browser.until("location.search.includes('state=not_wide') && document.readyState === 'complete'").await;
@@ -74,8 +86,12 @@ async fn what_needs_a_person_is_on_the_board_however_many_splits_there_are() {
 
     // Of many namespaces, those in which something is wrong or happens come first, and the others are folded away.
     browser.open(&fixture.url("/")).await;
-    let first = browser.evaluate("[...document.querySelectorAll('#namespace-table tr[data-namespace]')].slice(0, 3).map(row => row.dataset.namespace).sort()").await;
-    assert_eq!(first, json!([CROWDED, "ledger", "plays"]), "those that need a person");
+    let first = browser.evaluate("[...document.querySelectorAll('#namespace-table tr[data-namespace]')].slice(0, 4).map(row => row.dataset.namespace)").await;
+    assert_eq!(
+        first,
+        json!(["ledger", CROWDED, "plays", "sensors"]),
+        "the one that needs a person, then those with traffic"
+    );
     let folded = "document.querySelector('#idle-namespaces:not([open]) tr[data-namespace=idle_07]') !== null";
     assert_eq!(browser.evaluate(folded).await, true);
     browser.picture("overview-crowded").await;
