@@ -18,6 +18,32 @@ const SYNCS: usize = 51;
 const TMPFS: u64 = 0x0102_1994;
 const LOCK_FILE: &str = include_str!("../../Cargo.lock");
 
+/// Ticks of all processors since the machine started, as `/proc/stat` counts them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ticks {
+    all: u64,
+    /// In which a processor had work and the host ran something else.
+    stolen: u64,
+}
+
+impl Ticks {
+    pub(crate) fn now() -> Option<Ticks> {
+        Ticks::parse(&field("/proc/stat", "cpu "))
+    }
+
+    /// user, nice, system, idle, iowait, irq, softirq, steal; guests are in user already.
+    fn parse(line: &str) -> Option<Ticks> {
+        let ticks: Vec<u64> = line.split_whitespace().map_while(|word| word.parse().ok()).take(8).collect();
+        Some(Ticks { all: ticks.iter().sum(), stolen: *ticks.get(7)? })
+    }
+
+    /// The share of the processors that the host kept for itself since then, in percent. What it takes, it takes for milliseconds
+    /// at a time: from one percent on, a p99 tells of the host.
+    pub(crate) fn stolen_since(self, then: Ticks) -> f64 {
+        100.0 * (self.stolen - then.stolen) as f64 / (self.all - then.all).max(1) as f64
+    }
+}
+
 /// Where the numbers come from.
 #[derive(Debug, Serialize)]
 pub(crate) struct Machine {
@@ -131,6 +157,14 @@ mod tests {
     fn versions_come_from_the_lock_file() {
         assert!(locked_version("fjall").starts_with("3."));
         assert_eq!(locked_version("no-such-crate"), "unknown");
+    }
+
+    #[test]
+    fn what_the_host_kept_is_a_share_of_all_ticks() {
+        let then = Ticks::parse("100 0 50 800 10 0 0 40 0 0").unwrap();
+        let now = Ticks::parse("150 0 70 820 10 0 0 50 0 0").unwrap();
+        assert_eq!((now.all, now.stolen_since(then)), (1100, 10.0));
+        assert!(Ticks::parse("1 2 3").is_none());
     }
 
     #[test]

@@ -64,9 +64,12 @@ fn measure(args: &Args) -> Result<ExitCode> {
     // One thread for all clients: as little as possible of the cores that the server needs.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let report = runtime.block_on(async {
+        let mut ended = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+        // Either way data sets and servers are left to be dropped.
         tokio::select! {
             report = run(args) => report,
             _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
+            _ = ended.recv() => Err(anyhow::anyhow!("ended by a signal")),
         }
     })?;
     report.publish(args.json.as_deref())?;

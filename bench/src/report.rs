@@ -5,7 +5,10 @@ use std::{io::Write, time::Duration};
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-use crate::{figures::Bench, machine::Machine};
+use crate::{
+    figures::Bench,
+    machine::{Machine, Ticks},
+};
 
 /// What a number counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -89,6 +92,9 @@ fn median(values: &[f64]) -> f64 {
 struct Figure {
     name: &'static str,
     seconds: f64,
+    /// The share of the processors that the host kept for itself meanwhile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stolen_percent: Option<f64>,
     measures: Vec<Measure>,
 }
 
@@ -99,16 +105,22 @@ pub(crate) struct Report {
     runs: u32,
     quick: bool,
     figures: Vec<Figure>,
+    /// When the figure under way began.
+    #[serde(skip)]
+    since: Option<Ticks>,
 }
 
 impl Report {
     pub(crate) fn begin(bench: &Bench) -> Result<Report> {
         let machine = Machine::look(&bench.launcher.binary, &bench.data, bench.cluster)?;
-        Ok(Report { machine, runs: bench.sizes.runs, quick: bench.quick, figures: Vec::new() })
+        Ok(Report { machine, runs: bench.sizes.runs, quick: bench.quick, figures: Vec::new(), since: Ticks::now() })
     }
 
     pub(crate) fn add(&mut self, name: &'static str, measures: Vec<Measure>, took: Duration) {
-        self.figures.push(Figure { name, seconds: took.as_secs_f64(), measures });
+        let now = Ticks::now();
+        let stolen_percent = now.zip(self.since).map(|(now, since)| now.stolen_since(since));
+        self.since = now;
+        self.figures.push(Figure { name, seconds: took.as_secs_f64(), stolen_percent, measures });
     }
 
     pub(crate) fn all_met(&self) -> bool {
@@ -147,6 +159,9 @@ impl Report {
                 let line = format!("{name:<12}{:<46}{value:>14}  {bound:<12}{verdict}", measure.what);
                 text.push_str(line.trim_end());
                 text.push('\n');
+            }
+            if let Some(stolen) = figure.stolen_percent {
+                text.push_str(&format!("{:<12}  the host kept of the processors meanwhile {stolen:>16.1} %\n", ""));
             }
         }
         text

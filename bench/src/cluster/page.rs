@@ -1,10 +1,10 @@
 //! A page at a random place of the wide history: from the original and from a split over gRPC, each taking turns with
-//! the driver alone on the original.
+//! the driver alone on the original. From a split also by a server that remembers none of its blocks.
 
 use anabranch_api::v1::ReadMode;
 use anyhow::Result;
 
-use super::{Site, wide::Wide};
+use super::{Site, client::Side, wide::Wide};
 use crate::{
     events::Random,
     figures::{Bench, PAGE_SIZE, PAGES_PER_TURN},
@@ -20,10 +20,16 @@ pub(super) async fn measure(bench: &Bench, site: &mut Site) -> Result<Vec<Measur
     for run in 0..bench.sizes.runs {
         bench.progress(run);
         site.set_mode(&wide, ReadMode::Off).await?;
-        let original = turns(bench, site, &wide, PAGE_SIZE, run).await?;
+        let sides = [site.by_driver(), site.by_server()];
+        let original = turns(bench, &sides, &wide, PAGE_SIZE, run).await?;
         site.set_mode(&wide, ReadMode::On).await?;
-        let split = turns(bench, site, &wide, PAGE_SIZE, run).await?;
-        let few = turns(bench, site, &wide, FEW, run).await?;
+        let split = turns(bench, &sides, &wide, PAGE_SIZE, run).await?;
+        let few = turns(bench, &sides, &wide, FEW, run).await?;
+        let forgetful = site.serve_from_the_node(&wide).await?;
+        let sides = [site.by_driver(), Side::Server(forgetful.grpc)];
+        let split_on_the_node = turns(bench, &sides, &wide, PAGE_SIZE, run).await?;
+        let few_on_the_node = turns(bench, &sides, &wide, FEW, run).await?;
+        forgetful.stop()?;
         for (what, turns, share, most) in [
             ("1,000 from the original, times bare, p50", &original, 0.5, 1.3),
             ("1,000 from the original, times bare, p99", &original, 0.99, 1.5),
@@ -32,6 +38,12 @@ pub(super) async fn measure(bench: &Bench, site: &mut Site) -> Result<Vec<Measur
         ] {
             let ratio = turns.server.millis(share) / turns.bare.millis(share);
             sheet.bounded(what, Unit::Ratio, Bound::AtMost(most), ratio);
+        }
+        for (what, turns) in [
+            ("  1,000 from a split that only the node holds", &split_on_the_node),
+            ("  10 from a split that only the node holds", &few_on_the_node),
+        ] {
+            sheet.note(what, Unit::Ratio, turns.server.millis(0.5) / turns.bare.millis(0.5));
         }
         for (what, side, share) in [
             ("  1,000 by the bare driver, p50", &original.bare, 0.5),
@@ -55,8 +67,8 @@ struct Turns {
     server: Latencies,
 }
 
-async fn turns(bench: &Bench, site: &Site, history: &Wide, size: u32, run: u32) -> Result<Turns> {
-    let (mut bare, mut server) = (site.by_driver().open(history).await?, site.by_server().open(history).await?);
+async fn turns(bench: &Bench, sides: &[Side; 2], history: &Wide, size: u32, run: u32) -> Result<Turns> {
+    let (mut bare, mut server) = (sides[0].open(history).await?, sides[1].open(history).await?);
     let mut random = Random::new(u64::from(run));
     let mut turns = Turns { bare: Latencies::new()?, server: Latencies::new()? };
     for turn in 0..=bench.sizes.pages.div_ceil(PAGES_PER_TURN) {

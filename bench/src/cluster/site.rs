@@ -69,7 +69,7 @@ impl Site {
         let shape = Shape { heap_mib: HEAP_MIB, ..Shape::of_nodes(1) };
         let cassandra = tokio::task::spawn_blocking(|| Cassandra::start_as(shape)).await??;
         let node = cassandra.addresses()[0];
-        let server = serve(launcher, node)?;
+        let server = serve(launcher, node, &[])?;
         let connection = server.connect().await?;
         let session = bare::connect(node).await?;
         Ok(Site { node, server, launcher: launcher.clone(), connection, session, histories: None, cassandra })
@@ -90,9 +90,20 @@ impl Site {
 
     /// Another server on the same rows, which reaches the node by way of this address.
     pub(crate) fn serve_by_way_of(&self, address: SocketAddr) -> Result<Server> {
-        let directory = self.launcher.directory.join("far");
+        self.serve_beside("far", address, &[])
+    }
+
+    /// Another server on the same rows, which keeps next to nothing of the pieces that it read.
+    pub(crate) async fn serve_from_the_node(&self, history: &Wide) -> Result<Server> {
+        let server = self.serve_beside("forgetful", self.node, &[("ANABRANCH_STORE_CACHE", "1MiB")])?;
+        until_read_from(&mut server.connect().await?, history, true).await?;
+        Ok(server)
+    }
+
+    fn serve_beside(&self, name: &str, node: SocketAddr, settings: &[(&str, &str)]) -> Result<Server> {
+        let directory = self.launcher.directory.join(name);
         std::fs::create_dir_all(&directory)?;
-        serve(&Launcher { directory, ..self.launcher.clone() }, address)
+        serve(&Launcher { directory, ..self.launcher.clone() }, node, settings)
     }
 
     /// The small and the wide history, split, and splits served; made when they are first needed.
@@ -186,22 +197,7 @@ impl Site {
         let namespace = history.namespace.clone();
         let request = v1::SetReadModeRequest { namespace, read_mode: mode.into(), ..v1::SetReadModeRequest::default() };
         self.ask::<v1::Namespace>(wire::SET_READ_MODE, &request).await?;
-        self.until_read_from(history, mode == ReadMode::On).await
-    }
-
-    /// Waits until a history is read from pieces, or else from its original. Only pieces have blocks.
-    async fn until_read_from(&mut self, history: &Wide, pieces: bool) -> Result<()> {
-        let place = history.random_place(FEW, &mut Random::new(0));
-        let began = Instant::now();
-        loop {
-            let answer = self.connection.call(wire::READ, history.page_before(place, FEW)).await?;
-            let bytes = PageOutline::decode(answer.message()?)?.bytes_read();
-            if (bytes > LESS_THAN_A_BLOCK) == pieces {
-                return Ok(());
-            }
-            ensure!(began.elapsed() < PATIENCE, "{}: {bytes} bytes for {FEW} events, from where?", history.series);
-            tokio::time::sleep(LOOK_EVERY).await;
-        }
+        until_read_from(&mut self.connection, history, mode == ReadMode::On).await
     }
 
     /// Gives a split up and splits anew; how long that took, from the second request to being served.
@@ -212,7 +208,7 @@ impl Site {
         let began = Instant::now();
         self.retry_split(history).await?;
         self.until_split(history).await?;
-        self.until_read_from(history, true).await?;
+        until_read_from(&mut self.connection, history, true).await?;
         Ok(began.elapsed())
     }
 
@@ -288,14 +284,29 @@ impl Site {
     }
 }
 
+/// Waits until a history is read from pieces, or else from its original. Only pieces have blocks.
+async fn until_read_from(connection: &mut Connection, history: &Wide, pieces: bool) -> Result<()> {
+    let place = history.random_place(FEW, &mut Random::new(0));
+    let began = Instant::now();
+    loop {
+        let answer = connection.call(wire::READ, history.page_before(place, FEW)).await?;
+        let bytes = PageOutline::decode(answer.message()?)?.bytes_read();
+        if (bytes > LESS_THAN_A_BLOCK) == pieces {
+            return Ok(());
+        }
+        ensure!(began.elapsed() < PATIENCE, "{}: {bytes} bytes for {FEW} events, from where?", history.series);
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
 fn keyspace(namespace: &str) -> String {
     format!("anabranch_{namespace}")
 }
 
-fn serve(launcher: &Launcher, node: SocketAddr) -> Result<Server> {
+fn serve(launcher: &Launcher, node: SocketAddr, settings: &[(&str, &str)]) -> Result<Server> {
     let store = format!("cassandra://{node}");
-    let settings = [("ANABRANCH_STORE_URL", store.as_str()), ("ANABRANCH_CASSANDRA_REPLICATION", "1")];
-    launcher.start(&launcher.directory.join("unused"), &settings)
+    let always = [("ANABRANCH_STORE_URL", store.as_str()), ("ANABRANCH_CASSANDRA_REPLICATION", "1")];
+    launcher.start(&launcher.directory.join("unused"), &[&always[..], settings].concat())
 }
 
 #[cfg(test)]
