@@ -111,6 +111,16 @@ impl Client {
         self.turn.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Opens a window for events older than the accept limit. It gets an id here, where it has none: sent again, it is the same window.
+    pub async fn open_backfill(&self, mut message: v1::OpenBackfillRequest) -> Result<v1::Backfill, ClientError> {
+        if message.id.is_empty()
+            && let Ok(chance) = getrandom::u32()
+        {
+            message.id = format!("bf-{chance:08x}");
+        }
+        self.open_named_backfill(message).await
+    }
+
     /// A request with the time it may take.
     fn timed<M>(&self, message: M) -> Request<M> {
         let mut request = Request::new(message);
@@ -153,11 +163,11 @@ fn endpoint(address: &str, options: &ClientOptions) -> Result<Endpoint, ClientEr
 
 /// Methods that send one message and get one: name, request, answer, what sending it twice does.
 macro_rules! rpcs {
-    ($($service:ident: $(#[$doc:meta])* $name:ident = $rpc:ident($request:ident) -> $answer:ident, $repeat:ident;)*) => {
+    ($($service:ident: $(#[$doc:meta])* $vis:vis $name:ident = $rpc:ident($request:ident) -> $answer:ident, $repeat:ident;)*) => {
         impl Client {
             $(
                 $(#[$doc])*
-                pub async fn $name(&self, message: v1::$request) -> Result<v1::$answer, ClientError> {
+                $vis async fn $name(&self, message: v1::$request) -> Result<v1::$answer, ClientError> {
                     // The message is cloned per attempt: values are shared bytes, not copied ones.
                     let mut again = false;
                     let call = || {
@@ -179,106 +189,105 @@ macro_rules! rpcs {
 rpcs! {
     series:
         /// Writes events; they are durable when this answers.
-        write_sync = write_event_records_sync(WriteEventRecordsRequest) -> WriteEventRecordsSyncResponse, Write;
+        pub write_sync = write_event_records_sync(WriteEventRecordsRequest) -> WriteEventRecordsSyncResponse, Write;
     series:
         /// Queues events to be written soon.
-        write = write_event_records(WriteEventRecordsRequest) -> WriteEventRecordsResponse, Write;
+        pub write = write_event_records(WriteEventRecordsRequest) -> WriteEventRecordsResponse, Write;
     series:
         /// Reads one page of a history; [`Client::pages`] follows the tokens.
-        read = read_event_records(ReadEventRecordsRequest) -> ReadEventRecordsResponse, Read;
+        pub read = read_event_records(ReadEventRecordsRequest) -> ReadEventRecordsResponse, Read;
     series:
         /// Looks through the histories of named series, one page of what is found.
-        search = search_event_records(SearchEventRecordsRequest) -> SearchEventRecordsResponse, Read;
+        pub search = search_event_records(SearchEventRecordsRequest) -> SearchEventRecordsResponse, Read;
     series:
         /// Counts what the histories of named series hold, as far as the time allows; answers of several pages add up.
-        aggregate = aggregate_event_records(AggregateEventRecordsRequest) -> AggregateEventRecordsResponse, Read;
+        pub aggregate = aggregate_event_records(AggregateEventRecordsRequest) -> AggregateEventRecordsResponse, Read;
     namespaces:
         /// Makes a namespace.
-        create_namespace = create_namespace(CreateNamespaceRequest) -> Namespace, Never;
+        pub create_namespace = create_namespace(CreateNamespaceRequest) -> Namespace, Never;
     namespaces:
         /// Shows one namespace.
-        get_namespace = get_namespace(GetNamespaceRequest) -> Namespace, Read;
+        pub get_namespace = get_namespace(GetNamespaceRequest) -> Namespace, Read;
     namespaces:
         /// Shows all namespaces.
-        list_namespaces = list_namespaces(ListNamespacesRequest) -> ListNamespacesResponse, Read;
+        pub list_namespaces = list_namespaces(ListNamespacesRequest) -> ListNamespacesResponse, Read;
     namespaces:
         /// Changes settings of a namespace.
-        update_namespace = update_namespace(UpdateNamespaceRequest) -> Namespace, Write;
+        pub update_namespace = update_namespace(UpdateNamespaceRequest) -> Namespace, Write;
     namespaces:
         /// Deletes a namespace with everything in it.
-        delete_namespace = delete_namespace(DeleteNamespaceRequest) -> DeleteNamespaceResponse, Never;
+        pub delete_namespace = delete_namespace(DeleteNamespaceRequest) -> DeleteNamespaceResponse, Never;
     namespaces:
         /// Brings back a namespace that was deleted.
-        restore_namespace = restore_namespace(RestoreNamespaceRequest) -> Namespace, Write;
+        pub restore_namespace = restore_namespace(RestoreNamespaceRequest) -> Namespace, Write;
     namespaces:
         /// Puts series on the block list.
-        block_series = block_series(BlockSeriesRequest) -> BlockList, Write;
+        pub block_series = block_series(BlockSeriesRequest) -> BlockList, Write;
     namespaces:
         /// Takes series off the block list.
-        unblock_series = unblock_series(UnblockSeriesRequest) -> BlockList, Never;
+        pub unblock_series = unblock_series(UnblockSeriesRequest) -> BlockList, Never;
     namespaces:
-        /// Opens a window for events older than the accept limit.
-        open_backfill = open_backfill(OpenBackfillRequest) -> Backfill, Never;
+        open_named_backfill = open_backfill(OpenBackfillRequest) -> Backfill, Write;
     namespaces:
         /// Ends a window before it expires.
-        close_backfill = close_backfill(CloseBackfillRequest) -> Backfill, Write;
+        pub close_backfill = close_backfill(CloseBackfillRequest) -> Backfill, Write;
     namespaces:
         /// Shows the windows of a namespace.
-        list_backfills = list_backfills(ListBackfillsRequest) -> ListBackfillsResponse, Read;
+        pub list_backfills = list_backfills(ListBackfillsRequest) -> ListBackfillsResponse, Read;
     splits:
         /// Shows splits of a namespace, one page of them.
-        list_splits = list_splits(ListSplitsRequest) -> ListSplitsResponse, Read;
+        pub list_splits = list_splits(ListSplitsRequest) -> ListSplitsResponse, Read;
     splits:
         /// Shows the split of one partition.
-        get_split = get_split(GetSplitRequest) -> Split, Read;
+        pub get_split = get_split(GetSplitRequest) -> Split, Read;
     splits:
         /// Asks that partitions be looked at.
-        request_split = request_split(RequestSplitRequest) -> RequestSplitResponse, Write;
+        pub request_split = request_split(RequestSplitRequest) -> RequestSplitResponse, Write;
     splits:
         /// Lets splits begin again at once.
-        retry_split = retry_split(RetrySplitRequest) -> RetrySplitResponse, Write;
+        pub retry_split = retry_split(RetrySplitRequest) -> RetrySplitResponse, Write;
     splits:
         /// Gives splits up.
-        abandon_split = abandon_split(AbandonSplitRequest) -> AbandonSplitResponse, Never;
+        pub abandon_split = abandon_split(AbandonSplitRequest) -> AbandonSplitResponse, Never;
     splits:
         /// Compares splits with their originals.
-        verify_split = verify_split(VerifySplitRequest) -> VerifySplitResponse, Write;
+        pub verify_split = verify_split(VerifySplitRequest) -> VerifySplitResponse, Write;
     splits:
         /// Shows differences between splits and originals.
-        list_split_differences = list_split_differences(ListSplitDifferencesRequest) -> ListSplitDifferencesResponse, Read;
+        pub list_split_differences = list_split_differences(ListSplitDifferencesRequest) -> ListSplitDifferencesResponse, Read;
     splits:
         /// Sets how far reads trust splits.
-        set_read_mode = set_read_mode(SetReadModeRequest) -> Namespace, Write;
+        pub set_read_mode = set_read_mode(SetReadModeRequest) -> Namespace, Write;
     splits:
         /// Shows the background tasks of the server.
-        list_tasks = list_tasks(ListTasksRequest) -> ListTasksResponse, Read;
+        pub list_tasks = list_tasks(ListTasksRequest) -> ListTasksResponse, Read;
     observations:
         /// Shows what needs a person, and how each namespace fares.
-        get_overview = get_overview(GetOverviewRequest) -> Overview, Read;
+        pub get_overview = get_overview(GetOverviewRequest) -> Overview, Read;
     observations:
         /// Shows the partitions of a series with their sizes.
-        get_series_partitions = get_series_partitions(GetSeriesPartitionsRequest) -> SeriesPartitions, Read;
+        pub get_series_partitions = get_series_partitions(GetSeriesPartitionsRequest) -> SeriesPartitions, Read;
     observations:
         /// Shows where the ids of a namespace were read and written lately.
-        get_heat_map = get_heat_map(GetHeatMapRequest) -> HeatMap, Read;
+        pub get_heat_map = get_heat_map(GetHeatMapRequest) -> HeatMap, Read;
     tuning:
         /// Shows the slices of a namespace, with what was measured of each.
-        list_slices = list_slices(ListSlicesRequest) -> ListSlicesResponse, Read;
+        pub list_slices = list_slices(ListSlicesRequest) -> ListSlicesResponse, Read;
     tuning:
         /// Shows one slice, with what was measured of it.
-        get_slice = get_slice(GetSliceRequest) -> MeasuredSlice, Read;
+        pub get_slice = get_slice(GetSliceRequest) -> MeasuredSlice, Read;
     tuning:
         /// Shows what the tuner decided.
-        list_tuning_decisions = list_tuning_decisions(ListTuningDecisionsRequest) -> ListTuningDecisionsResponse, Read;
+        pub list_tuning_decisions = list_tuning_decisions(ListTuningDecisionsRequest) -> ListTuningDecisionsResponse, Read;
     tuning:
         /// Lets the tuner decide now.
-        propose_tuning = propose_tuning(ProposeTuningRequest) -> TuningDecision, Write;
+        pub propose_tuning = propose_tuning(ProposeTuningRequest) -> TuningDecision, Write;
     tuning:
         /// Applies a proposal to slices to come.
-        apply_tuning = apply_tuning(ApplyTuningRequest) -> TuningDecision, Never;
+        pub apply_tuning = apply_tuning(ApplyTuningRequest) -> TuningDecision, Never;
     tuning:
         /// Says no to a proposal.
-        reject_tuning = reject_tuning(RejectTuningRequest) -> TuningDecision, Never;
+        pub reject_tuning = reject_tuning(RejectTuningRequest) -> TuningDecision, Never;
 }
 
 #[cfg(test)]

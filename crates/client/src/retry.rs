@@ -17,7 +17,7 @@ pub(crate) enum Repeat {
     Read,
     /// The same as sending it once: the same event twice leaves one row (W2), the same setting twice is that setting.
     Write,
-    /// Something else than sending it once: a second window, an error that hides a success.
+    /// Something else than sending it once: an error that hides a success.
     Never,
 }
 

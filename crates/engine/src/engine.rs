@@ -36,6 +36,8 @@ use crate::{
 
 /// The longest that a backfill window may stay open.
 pub const MAX_BACKFILL: Duration = Duration::from_secs(30 * 86_400);
+/// Characters of a window's id.
+const MAX_BACKFILL_ID: usize = 64;
 
 /// The longest description of a workload that is kept.
 const MAX_WORKLOAD_BYTES: usize = 16 << 10;
@@ -423,18 +425,36 @@ impl Engine {
         expire_after: Duration,
         reason: &str,
     ) -> Result<Backfill, EngineError> {
+        let id = format!("bf-{:08x}", self.env.random_u64() as u32);
+        self.open_backfill_as(&id, name, interval, expire_after, reason).await
+    }
+
+    /// As [`Engine::open_backfill`], with an id of the caller's: doing it again opens no second window.
+    pub async fn open_backfill_as(
+        &self,
+        id: &str,
+        name: &str,
+        interval: Interval,
+        expire_after: Duration,
+        reason: &str,
+    ) -> Result<Backfill, EngineError> {
         self.check_ready()?;
+        check_backfill_id(id)?;
         let namespace = self.registry.get(name)?;
         let now = self.env.now();
         check_backfill(&namespace, interval, expire_after, now)?;
         let notice = self.registry.notice();
         let effective = now.saturating_add(notice);
-        let id = format!("bf-{:08x}", self.env.random_u64() as u32);
         let open = |record: &mut NamespaceRecord| {
+            if let Some(there) = record.backfills.iter().find(|backfill| backfill.id == id) {
+                let other =
+                    || EngineError::invalid("id", format!("`{id}` is the window of {} already", there.interval));
+                return if there.interval == interval { Ok(there.clone()) } else { Err(other()) };
+            }
             record.forget_old_backfills(now, notice);
             let seconds_per_slice = record.config_at(now).seconds_per_slice;
             let backfill = Backfill {
-                id: id.clone(),
+                id: id.to_owned(),
                 interval,
                 created: now,
                 effective,
@@ -487,6 +507,16 @@ impl Engine {
     pub fn now(&self) -> Timestamp {
         self.env.now()
     }
+}
+
+fn check_backfill_id(id: &str) -> Result<(), EngineError> {
+    let is_plain = id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+    if is_plain && (1..=MAX_BACKFILL_ID).contains(&id.len()) {
+        return Ok(());
+    }
+    let reason =
+        format!("is not one to {MAX_BACKFILL_ID} letters, digits, `-`, `_` and `.`; leave it out and one is chosen");
+    Err(EngineError::invalid("id", reason))
 }
 
 fn check_backfill(

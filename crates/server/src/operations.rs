@@ -255,7 +255,11 @@ impl Operations {
     pub(crate) async fn open_backfill(&self, message: v1::OpenBackfillRequest) -> Answer<v1::Backfill> {
         let (interval, expire_after) = backfill_request(&message)?;
         self.check_kept(&message.namespace, interval.start)?;
-        let opened = self.engine.open_backfill(&message.namespace, interval, expire_after, &message.reason).await?;
+        let v1::OpenBackfillRequest { namespace, reason, id, .. } = &message;
+        let opened = match id.is_empty() {
+            true => self.engine.open_backfill(namespace, interval, expire_after, reason).await?,
+            false => self.engine.open_backfill_as(id, namespace, interval, expire_after, reason).await?,
+        };
         Ok(backfill_message(&opened, self.engine.now()))
     }
 

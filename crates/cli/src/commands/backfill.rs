@@ -70,6 +70,7 @@ pub(crate) async fn open(
         interval: Some(TimeInterval { start: Some(to_wire(interval.start)), end: Some(to_wire(interval.end)) }),
         expire_after: Some(expire_after),
         reason: reason.to_owned(),
+        ..OpenBackfillRequest::default()
     };
     Ok(client.open_backfill(request).await?)
 }

@@ -203,6 +203,34 @@ fn a_backfill_window_takes_old_events_until_it_ends() {
     });
 }
 
+/// A request of which no answer came is sent again: with an id of the client's, that opens no second window.
+#[test]
+fn a_window_that_is_opened_again_under_its_id_is_the_same_window() {
+    run(|world| async move {
+        world.namespace(NamespaceConfig::default()).await;
+        let time = |text: &str| text.parse::<Timestamp>().unwrap();
+        let year = Interval::new(time("2019-01-01T00:00:00Z"), time("2020-01-01T00:00:00Z"));
+        let open = |id: &'static str, interval| {
+            world.engine.open_backfill_as(id, "plays", interval, Duration::from_secs(600), "migration")
+        };
+        let opened = open("mine.1", year).await.unwrap();
+        world.env.sleep(Duration::from_secs(1)).await;
+        assert_eq!(open("mine.1", year).await.unwrap(), opened);
+        assert_eq!(world.engine.namespace("plays").unwrap().backfills, [opened]);
+
+        let month = Interval::new(year.start, time("2019-02-01T00:00:00Z"));
+        let refused = open("mine.1", month).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+        assert!(refused.to_string().contains("`mine.1` is the window of 2019-01-01T00:00:00Z"), "{refused}");
+        for id in ["", "with a blank", "up/down", &"x".repeat(65)] {
+            let id: &'static str = id.to_owned().leak();
+            assert_eq!(open(id, month).await.unwrap_err().kind(), ErrorKind::InvalidArgument, "{id}");
+        }
+        open("mine-2", month).await.unwrap();
+        assert_eq!(world.engine.namespace("plays").unwrap().backfills.len(), 2);
+    });
+}
+
 #[test]
 fn a_century_of_backfill_fits_the_slices_of_a_namespace() {
     run(|world| async move {

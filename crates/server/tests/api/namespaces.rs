@@ -81,14 +81,16 @@ async fn a_window_lets_old_events_in_until_it_is_closed() {
         reason: "old plays".to_owned(),
         ..Default::default()
     };
-    let window = fixture.client.open_backfill(open).await.unwrap();
+    let window = fixture.client.open_backfill(open.clone()).await.unwrap();
     assert_eq!((window.state(), window.reason.as_str()), (v1::backfill::State::Open, "old plays"));
+    let again = v1::OpenBackfillRequest { id: window.id.clone(), ..open };
+    assert_eq!(fixture.client.open_backfill(again).await.unwrap(), window, "sent twice, it is one window");
     let (opened, expires) = (window.effective_time.unwrap(), window.expire_time.unwrap());
     assert_eq!(expires.seconds - opened.seconds, 3600);
     fixture.write(vec![event("profile:1", then, "e-1", "x")]).await;
 
     let listed = fixture.get("/v1/namespaces/plays/backfills").await.json();
-    assert_eq!(listed["backfills"][0]["id"], window.id);
+    assert_eq!((listed["backfills"].as_array().unwrap().len(), &listed["backfills"][0]["id"]), (1, &json!(window.id)));
     let closed = fixture.post(&format!("/v1/namespaces/plays/backfills/{}:close", window.id), "").await;
     assert_eq!((closed.status, &closed.json()["state"]), (200, &json!("CLOSED")), "{closed:?}");
     let events = vec![event("profile:1", then, "e-2", "x")];
