@@ -22,9 +22,9 @@ use crate::{
     times::to_wire,
 };
 
-/// A file is worth more patience than a single request: a server may be restarted meanwhile.
+/// A file is worth more patience than a single request, half a minute: servers may be restarted meanwhile, or compare their clocks.
 pub(crate) const PATIENT: RetryPolicy =
-    RetryPolicy { attempts: 12, first_delay: Duration::from_millis(50), max_delay: Duration::from_secs(3) };
+    RetryPolicy { attempts: 20, first_delay: Duration::from_millis(50), max_delay: Duration::from_secs(3) };
 
 pub(crate) async fn run(session: &Session, args: &WriteArgs) -> Outcome {
     let stdin = args.stdin.as_ref().map(PathBuf::from);
