@@ -113,9 +113,8 @@ impl Client {
 
     /// Opens a window for events older than the accept limit. It gets an id here, where it has none: sent again, it is the same window.
     pub async fn open_backfill(&self, mut message: v1::OpenBackfillRequest) -> Result<v1::Backfill, ClientError> {
-        if message.id.is_empty()
-            && let Ok(chance) = getrandom::u32()
-        {
+        if message.id.is_empty() {
+            let chance = getrandom::u32().map_err(|error| ClientError::no_chance(&error))?;
             message.id = format!("bf-{chance:08x}");
         }
         self.open_named_backfill(message).await

@@ -68,6 +68,12 @@ impl ClientError {
         ClientError::plain(ErrorKind::Address, Code::InvalidArgument, message.into())
     }
 
+    /// Nothing was sent: without an id of its own, a request sent again would be another one.
+    pub(crate) fn no_chance(error: &dyn std::fmt::Display) -> Self {
+        let message = format!("this machine has no random numbers to make an id of: {error}; choose the id yourself");
+        ClientError::plain(ErrorKind::Broken, Code::Internal, message)
+    }
+
     pub(crate) fn unreachable(address: &str, error: &tonic::transport::Error) -> Self {
         let message = format!("no server answers at {address}: {}; is `anabranch serve` running there?", causes(error));
         ClientError::plain(ErrorKind::Unavailable, Code::Unavailable, message)

@@ -209,7 +209,7 @@ impl Witness {
         let worker = after.lease.as_ref().map_or("nobody", |lease| lease.worker.as_str());
         let reason = match &after.state {
             State::Failed(failure) => failure.reason.as_str(),
-            State::Parked { reason } | State::Invalidated { reason } => reason.as_str(),
+            State::Parked { reason, .. } | State::Invalidated { reason } => reason.as_str(),
             _ => "",
         };
         self.trace.log(
@@ -302,7 +302,7 @@ impl Witness {
     fn check_failure(&self, before: &WideRow, after: &WideRow) -> Result<(), Violation> {
         let reason = match &after.state {
             State::Failed(failure) => failure.reason.as_str(),
-            State::Parked { reason } => reason.as_str(),
+            State::Parked { reason, .. } => reason.as_str(),
             _ => return Ok(()),
         };
         let Some(target) = target(&before.state).filter(|_| reason.contains("don't hold what was planned")) else {

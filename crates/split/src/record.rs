@@ -163,9 +163,6 @@ impl Lease {
     }
 }
 
-/// How the reason of a split begins that an operator gave up.
-const GIVEN_UP: &str = "abandoned: ";
-
 /// The state of the next segment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE", tag = "name", deny_unknown_fields)]
@@ -194,10 +191,12 @@ pub enum State {
     },
     /// An attempt failed; it will be tried again.
     Failed(Failure),
-    /// Left for an operator.
+    /// Left for an operator, or left alone by one.
     Parked {
         /// Why.
         reason: String,
+        /// Whether an operator gave it up: what parked by itself waits for one.
+        given_up: bool,
     },
     /// What was served is not used any more.
     Invalidated {
@@ -223,14 +222,19 @@ impl State {
         }
     }
 
-    /// An operator gave it up.
-    pub fn given_up(reason: &str) -> State {
-        State::Parked { reason: format!("{GIVEN_UP}{reason}") }
+    /// What parks by itself.
+    pub fn parked(reason: String) -> State {
+        State::Parked { reason, given_up: false }
     }
 
-    /// Whether an operator gave it up: what parked by itself waits for one.
+    /// An operator gave it up.
+    pub fn given_up(reason: &str) -> State {
+        State::Parked { reason: format!("abandoned: {reason}"), given_up: true }
+    }
+
+    /// Whether an operator gave it up.
     pub fn is_given_up(&self) -> bool {
-        matches!(self, State::Parked { reason } if reason.starts_with(GIVEN_UP))
+        matches!(self, State::Parked { given_up: true, .. })
     }
 }
 

@@ -139,7 +139,7 @@ mod tests {
         summaries.replace(BTreeMap::from([(name.clone(), summary)]));
         let states = || summaries.0.lock().unwrap()[&name].states.clone().into_iter().collect::<Vec<_>>();
 
-        let parked = |row: WideRow| WideRow { state: State::Parked { reason: "no room".to_owned() }, ..row };
+        let parked = |row: WideRow| WideRow { state: State::parked("no room".to_owned()), ..row };
         summaries.changed(&found("a"), &parked(found("a")));
         assert_eq!(states(), [("DETECTED", 1), ("PARKED", 1)]);
         summaries.changed(&found("b"), &parked(found("b")));

@@ -194,7 +194,7 @@ impl Engine {
             State::Failed(failure) => {
                 tracing::warn!(?partition, reason = failure.reason, retry_after = %failure.retry_after, "a split failed");
             }
-            State::Parked { reason } => {
+            State::Parked { reason, .. } => {
                 tracing::error!(?partition, reason, "a split is parked: `anabranch split show` tells more");
             }
             _ => {}

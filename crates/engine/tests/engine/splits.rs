@@ -637,7 +637,9 @@ fn a_split_is_given_up_and_begun_again_by_an_operator() {
         world.mode(ReadMode::On).await;
         let all = SplitSelection::default();
         let given_up = world.engine.abandon_splits("plays", &all, "not wanted").await.unwrap();
-        assert!(matches!(&given_up[0].state, State::Parked { reason } if reason.contains("not wanted")));
+        assert!(
+            matches!(&given_up[0].state, State::Parked { reason, given_up: true } if reason.contains("not wanted"))
+        );
         world.env.sleep(Duration::from_secs(120)).await;
         assert_eq!(world.all().await, before);
         assert!(world.splits().await[0].served.is_empty(), "parked splits stay where they are");

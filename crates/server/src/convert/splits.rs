@@ -70,7 +70,7 @@ impl<'a> Details<'a> {
                 resume: Some(&failure.resume),
                 ..Details::default()
             },
-            State::Parked { reason } | State::Invalidated { reason } => {
+            State::Parked { reason, .. } | State::Invalidated { reason } => {
                 Details { reason: reason.clone(), ..Details::default() }
             }
             State::NotWide { bytes, watermark } => {

@@ -27,14 +27,12 @@ pub(crate) async fn record(work: &Work, loaded: &Loaded, error: &SplitError) -> 
     }
     let exhausted = loaded.row.attempts >= work.options.max_attempts;
     let state = match error {
-        SplitError::Stuck { .. } => State::Parked { reason },
+        SplitError::Stuck { .. } => State::parked(reason),
         // A replica that is needed is away, and that is nothing an operator could do to this split: it waits.
         SplitError::Store(error) if matches!(error.kind(), ErrorKind::Retry | ErrorKind::Unknown) => {
             failure(work, loaded, reason, loaded.row.state.clone())
         }
-        _ if exhausted => {
-            State::Parked { reason: format!("{} attempts failed; the last: {reason}", loaded.row.attempts) }
-        }
+        _ if exhausted => State::parked(format!("{} attempts failed; the last: {reason}", loaded.row.attempts)),
         SplitError::Mismatch { .. } => return next_generation(work, loaded, reason).await,
         _ => failure(work, loaded, reason, loaded.row.state.clone()),
     };
@@ -49,7 +47,7 @@ pub(crate) async fn abandoned(work: &Work, loaded: &Loaded) -> Result<Loaded, Sp
          `anabranch split retry`",
         state.name()
     );
-    super::release(work, loaded, State::Parked { reason }).await
+    super::release(work, loaded, State::parked(reason)).await
 }
 
 /// The pieces that were written stay where they are and are never used.

@@ -102,7 +102,7 @@ fn a_split_that_kills_every_worker_is_parked_with_a_reason() {
             world.env.sleep(options().lease * 2).await; // it took its worker along
         }
         let Effort::Rests(parked) = heir.advance(&loaded, &ground()).await.unwrap() else { panic!() };
-        let State::Parked { reason } = &parked.row.state else { panic!("{:?}", parked.row.state) };
+        let State::Parked { reason, given_up: false } = &parked.row.state else { panic!("{:?}", parked.row.state) };
         assert!(reason.contains("workers in a row") && reason.contains("DETECTED"), "{reason}");
         assert!(parked.row.served.is_empty() && parked.row.lease.is_none());
         assert_eq!(world.store.tables().await.unwrap().len(), 1, "nothing was made");
