@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::{
     figures::Bench,
+    latency,
     machine::{Machine, Ticks},
 };
 
@@ -95,6 +96,9 @@ struct Figure {
     /// The share of the processors that the host kept for itself meanwhile.
     #[serde(skip_serializing_if = "Option::is_none")]
     stolen_percent: Option<f64>,
+    /// The share of latencies that don't count, for the host took a processor away meanwhile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    left_out_percent: Option<f64>,
     measures: Vec<Measure>,
 }
 
@@ -120,7 +124,8 @@ impl Report {
         let now = Ticks::now();
         let stolen_percent = now.zip(self.since).map(|(now, since)| now.stolen_since(since));
         self.since = now;
-        self.figures.push(Figure { name, seconds: took.as_secs_f64(), stolen_percent, measures });
+        let (seconds, left_out_percent) = (took.as_secs_f64(), latency::left_out_percent());
+        self.figures.push(Figure { name, seconds, stolen_percent, left_out_percent, measures });
     }
 
     pub(crate) fn all_met(&self) -> bool {
@@ -160,8 +165,13 @@ impl Report {
                 text.push_str(line.trim_end());
                 text.push('\n');
             }
-            if let Some(stolen) = figure.stolen_percent {
-                text.push_str(&format!("{:<12}  the host kept of the processors meanwhile {stolen:>16.1} %\n", ""));
+            for (what, percent) in [
+                ("the host kept of the processors meanwhile", figure.stolen_percent),
+                ("latencies left out, for the host was busy", figure.left_out_percent),
+            ] {
+                if let Some(percent) = percent {
+                    text.push_str(&format!("{:<12}  {what:<42}{percent:>14.1} %\n", ""));
+                }
             }
         }
         text

@@ -89,8 +89,7 @@ async fn read(side: &Side, history: &Wide, length: Duration) -> Result<Latencies
     let pages = async move {
         let mut client = side.open(&history).await?;
         let (mut latencies, mut random) = (Latencies::new()?, Random::new(1));
-        let began = Instant::now();
-        while began.elapsed() < length {
+        while latencies.lasts(length) {
             let place = history.random_place(FEW, &mut random);
             latencies.record(client.page(&history, place, FEW).await?);
             tokio::time::sleep(THINK).await;

@@ -71,7 +71,9 @@ async fn turns(bench: &Bench, sides: &[Side; 2], history: &Wide, size: u32, run:
     let (mut bare, mut server) = (sides[0].open(history).await?, sides[1].open(history).await?);
     let mut random = Random::new(u64::from(run));
     let mut turns = Turns { bare: Latencies::new()?, server: Latencies::new()? };
-    for turn in 0..=bench.sizes.pages.div_ceil(PAGES_PER_TURN) {
+    let least = 1 + bench.sizes.pages.div_ceil(PAGES_PER_TURN);
+    let mut turn = 0;
+    while turns.server.wants(bench.sizes.pages, turn, least) {
         let places: Vec<u64> = (0..PAGES_PER_TURN).map(|_| history.random_place(size, &mut random)).collect();
         for (client, latencies) in [(&mut bare, &mut turns.bare), (&mut server, &mut turns.server)] {
             for place in &places {
@@ -82,6 +84,7 @@ async fn turns(bench: &Bench, sides: &[Side; 2], history: &Wide, size: u32, run:
                 }
             }
         }
+        turn += 1;
     }
     Ok(turns)
 }

@@ -40,8 +40,7 @@ pub(super) async fn measure(bench: &mut Bench) -> Result<Vec<Measure>> {
         let mut client = Client { connection: server.connect().await?, random: Random::new(u64::from(run)) };
         let (mut warm, mut without, mut meanwhile) = (Latencies::new()?, Latencies::new()?, Latencies::new()?);
         for (latencies, length) in [(&mut warm, bench.sizes.phase / 5), (&mut without, bench.sizes.phase)] {
-            let began = Instant::now();
-            while began.elapsed() < length {
+            while latencies.lasts(length) {
                 client.pages(latencies).await?;
             }
         }

@@ -46,6 +46,10 @@ impl Kind {
     pub(super) fn events(&self) -> u64 {
         (self.bytes / ROW_BYTES).max(1)
     }
+
+    fn length(&self) -> Duration {
+        STEP * u32::try_from(self.events()).unwrap_or(u32::MAX)
+    }
 }
 
 /// Makes them in a directory; the store is closed again when this answers.
@@ -57,7 +61,8 @@ pub(super) async fn make(directory: PathBuf, kinds: &[Kind]) -> Result<PathBuf> 
     let mut config = NamespaceConfig::default();
     config.split.detect = false; // what is measured are reads of originals
     engine.create_namespace(NamespaceName::new(NAMESPACE)?, config).await?;
-    let end = env.now();
+    let longest = kinds.iter().map(Kind::length).max().unwrap_or_default();
+    let end = end_within_a_day(env.now(), longest);
     for kind in kinds {
         let series = (0..kind.series).map(|number| write(&engine, kind, number, end));
         let written = stream::iter(series).buffer_unordered(REQUESTS_AT_ONCE).try_collect::<Vec<()>>().await;
@@ -82,6 +87,12 @@ pub(super) async fn seal(directory: &Path) -> Result<()> {
     env.sleep(SEALED_AFTER).await;
     engine.shutdown().await?;
     Ok(())
+}
+
+/// The latest end of histories that lie within one day, which is a time bucket: else each would have two partitions.
+fn end_within_a_day(now: Timestamp, longest: Duration) -> Timestamp {
+    let midnight = Timestamp::from_seconds(now.seconds() - now.seconds().rem_euclid(86_400));
+    if now.nanos() - midnight.nanos() < longest.as_nanos() as i64 { midnight } else { now }
 }
 
 async fn write(engine: &Engine, kind: &Kind, number: u64, end: Timestamp) -> Result<()> {
@@ -113,4 +124,16 @@ pub(super) fn page(series: String, page_size: u32) -> Bytes {
 /// Removes a data set.
 pub(super) fn remove(directory: &Path) -> Result<()> {
     std::fs::remove_dir_all(directory).with_context(|| format!("cannot remove {}", directory.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shortly_after_midnight_histories_end_at_midnight() {
+        let midnight = 20_000 * 86_400;
+        let end = |now| end_within_a_day(Timestamp::from_seconds(now), Duration::from_secs(420)).seconds();
+        assert_eq!([end(midnight), end(midnight + 419), end(midnight + 420)], [midnight, midnight, midnight + 420]);
+    }
 }

@@ -42,8 +42,7 @@ pub(super) async fn measure(bench: &mut Bench) -> Result<Vec<Measure>> {
             tokio::time::sleep(2 * bench.sizes.phase).await;
             let cpu = (server.process().cpu()? - before).as_secs_f64() / began.elapsed().as_secs_f64();
             let mut latencies = Latencies::new()?;
-            let began = Instant::now();
-            while began.elapsed() < 2 * bench.sizes.phase {
+            while latencies.lasts(2 * bench.sizes.phase) {
                 let request = crowd::page(kind.series(random.below(kind.series)), PAGE);
                 let sent = Instant::now();
                 let answer = connection.call(wire::READ, request).await?;

@@ -61,8 +61,9 @@ impl Sides<'_> {
     async fn run(&mut self, pages: u32, random: &mut Random, sheet: &mut Sheet) -> Result<u32> {
         let (mut direct, mut raw, mut decoded) = (Latencies::new()?, Latencies::new()?, Latencies::new()?);
         let mut direct_cpu = Duration::ZERO;
-        let turns = pages.div_ceil(PAGES_PER_TURN);
-        for _ in 0..turns {
+        let mut turns = 0;
+        while raw.wants(pages, turns, pages.div_ceil(PAGES_PER_TURN)) {
+            turns += 1;
             let place = |_| self.history.random_place(u64::from(PAGE_SIZE), random);
             let places: Vec<u64> = (0..PAGES_PER_TURN).map(place).collect();
             let before = Process::own_cpu();

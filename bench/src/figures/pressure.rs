@@ -94,8 +94,7 @@ impl Small {
     async fn read(mut self, length: Duration) -> Result<(Small, Latencies)> {
         let mut connection = Connection::open(self.address).await?;
         let mut latencies = Latencies::new()?;
-        let began = Instant::now();
-        while began.elapsed() < length {
+        while latencies.lasts(length) {
             let request = crowd::page(SMALL.series(self.random.below(SMALL.series)), SMALL_PAGE);
             let sent = Instant::now();
             let answer = connection.call(wire::READ, request).await?;
