@@ -36,11 +36,12 @@ use args::{Args, Command};
 use figures::Bench;
 use report::Report;
 
-/// The server's: the sides that run in this binary may not lose for their allocator.
+/// The server's, and its pages: the sides that run in this binary may not lose for how they get memory.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    anabranch_runtime::use_small_pages();
     let args = Args::parse();
     let result = match &args.command {
         Some(Command::BareFjall(load)) => bare::run(load).map(|()| ExitCode::SUCCESS),

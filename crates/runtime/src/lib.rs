@@ -6,16 +6,19 @@
 //! |---|---|
 //! | [`env`](mod@env) | [`Env`]: the clock, the generator and the task driver of one server |
 //! | `background` | threads that give way to others, and [`let_others_run`] for what computes for long |
+//! | `memory` | [`use_small_pages`]: memory comes in small pieces |
 //! | `pause` | stops the tasks of one simulated server for a while |
 //! | [`simulated`] | runs a future on virtual time, the same way for the same seed |
 
 mod background;
 pub mod env;
+mod memory;
 mod pause;
 pub mod simulated;
 
 pub use background::let_others_run;
 pub use env::{Elapsed, Env, Task};
+pub use memory::use_small_pages;
 pub use simulated::run_simulated;
 
 /// A hash map that iterates in the same order in every run.

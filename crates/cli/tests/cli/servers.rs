@@ -39,6 +39,16 @@ fn what_was_acknowledged_before_a_kill_is_read_back() {
     assert!(expected >= 600);
 }
 
+#[test]
+#[cfg(target_os = "linux")]
+fn a_server_gets_its_memory_in_small_pages() {
+    let place = Place::new();
+    let server = place.serve();
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
+    let huge_pages = status.lines().find_map(|line| line.strip_prefix("THP_enabled:")).map(str::trim);
+    assert_ne!(huge_pages, Some("1"), "{status}");
+}
+
 /// W1, and a person on call who has to be told: a disk that takes no more is no reason to lose, to invent or to keep quiet.
 #[test]
 fn a_store_that_can_take_no_more_writes_says_so_and_goes_on_being_read() {
