@@ -29,6 +29,11 @@ const EVENTS_PER_REQUEST: u64 = 10_000;
 const REQUESTS_AT_ONCE: usize = 4;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
+/// When this day began (UTC): time buckets that are a day long end there.
+pub(crate) fn last_midnight(now: Timestamp) -> Timestamp {
+    Timestamp::from_seconds(now.seconds().div_euclid(86_400) * 86_400)
+}
+
 /// One series with events at equal steps of time, the last one just before a midnight (UTC).
 #[derive(Clone, Debug)]
 pub(crate) struct History {
@@ -41,9 +46,8 @@ impl History {
     /// Makes a history of so many bytes, the keys counted. The store is closed again when this answers.
     pub(crate) async fn make(directory: &Path, bytes: u64) -> Result<History> {
         let env = Env::system();
-        let today = env.now().seconds().div_euclid(86_400) * 86_400;
-        let history =
-            History { directory: directory.to_owned(), events: bytes / ROW_BYTES, end: Timestamp::from_seconds(today) };
+        let end = last_midnight(env.now());
+        let history = History { directory: directory.to_owned(), events: bytes / ROW_BYTES, end };
         let store = Arc::new(FjallStore::open(directory, FjallOptions::default(), env.clone())?);
         let engine = Engine::start(store.clone(), env, EngineOptions::default()).await?;
         // The default but for the age of events: this history is older than a client's would be when it writes.

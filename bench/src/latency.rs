@@ -27,71 +27,71 @@ static LEFT_OUT: AtomicU64 = AtomicU64::new(0);
 /// time; latencies of such a moment tell of the host, and are left out as long as enough others are there. The kernel counts what the
 /// host took by ten milliseconds, so that it may have begun in the moment before: that one is left out, too.
 pub(crate) struct Latencies {
-    /// Those of the moment that lasts, and when it began.
-    moment: Histogram<u64>,
+    none: Moments,
+    /// The moment that lasts, and when it began.
+    moment: Moments,
     began: Option<(Instant, Option<Ticks>)>,
-    /// The moment before, and how long it lasted, if it looked undisturbed.
-    before: Histogram<u64>,
-    before_time: Duration,
-    undisturbed: Histogram<u64>,
-    disturbed: Histogram<u64>,
-    /// How long the moments lasted.
-    undisturbed_time: Duration,
-    disturbed_time: Duration,
+    /// The moment before, if it looked undisturbed.
+    before: Moments,
+    undisturbed: Moments,
+    disturbed: Moments,
+}
+
+/// Latencies, and how long the moments lasted in which they were.
+#[derive(Clone)]
+struct Moments {
+    latencies: Histogram<u64>,
+    time: Duration,
+}
+
+impl Moments {
+    fn add(&mut self, others: &Moments) {
+        self.latencies += &others.latencies;
+        self.time += others.time;
+    }
 }
 
 impl Latencies {
     pub(crate) fn new() -> Result<Latencies> {
-        let none = Histogram::new_with_bounds(SHORTEST_NANOS, LONGEST_NANOS, 3)?;
-        Ok(Latencies {
-            moment: none.clone(),
-            began: None,
-            before: none.clone(),
-            before_time: Duration::ZERO,
-            undisturbed: none.clone(),
-            disturbed: none,
-            undisturbed_time: Duration::ZERO,
-            disturbed_time: Duration::ZERO,
-        })
+        let latencies = Histogram::new_with_bounds(SHORTEST_NANOS, LONGEST_NANOS, 3)?;
+        let none = Moments { latencies, time: Duration::ZERO };
+        let [moment, before, undisturbed, disturbed] = std::array::from_fn(|_| none.clone());
+        Ok(Latencies { none, moment, began: None, before, undisturbed, disturbed })
     }
 
     pub(crate) fn record(&mut self, latency: Duration) {
         let nanos = u64::try_from(latency.as_nanos()).unwrap_or(LONGEST_NANOS);
-        self.moment.saturating_record(nanos.clamp(SHORTEST_NANOS, LONGEST_NANOS));
+        self.moment.latencies.saturating_record(nanos.clamp(SHORTEST_NANOS, LONGEST_NANOS));
         let (began, then) = *self.began.get_or_insert_with(|| (Instant::now(), Ticks::now()));
         let lasted = began.elapsed();
         if lasted >= MOMENT {
             let now = Ticks::now();
-            self.end_moment(lasted, then.zip(now).is_some_and(|(then, now)| now.stolen_since(then) > 0.0));
+            self.moment.time = lasted;
+            self.end_moment(then.zip(now).is_some_and(|(then, now)| now.stolen_since(then) > 0.0));
             self.began = Some((Instant::now(), now));
         }
     }
 
-    fn end_moment(&mut self, lasted: Duration, disturbed: bool) {
-        let (kind, time) = match disturbed {
-            true => (&mut self.disturbed, &mut self.disturbed_time),
-            false => (&mut self.undisturbed, &mut self.undisturbed_time),
-        };
-        *kind += &self.before;
-        *time += std::mem::take(&mut self.before_time);
-        self.before.reset();
+    fn end_moment(&mut self, disturbed: bool) {
+        let moment = std::mem::replace(&mut self.moment, self.none.clone());
+        let before = std::mem::replace(&mut self.before, self.none.clone());
         if disturbed {
-            self.disturbed += &self.moment;
-            self.disturbed_time += lasted;
+            self.disturbed.add(&before);
+            self.disturbed.add(&moment);
         } else {
-            (self.before, self.before_time) = (self.moment.clone(), lasted);
+            self.undisturbed.add(&before);
+            self.before = moment;
         }
-        self.moment.reset();
     }
 
     /// Whether a phase of this length isn't over: it lasts until so much of it was undisturbed, but not for ever.
     pub(crate) fn lasts(&self, length: Duration) -> bool {
-        self.undisturbed_time < length && self.undisturbed_time + self.disturbed_time < length * MOST_TIMES
+        self.undisturbed.time < length && self.undisturbed.time + self.disturbed.time < length * MOST_TIMES
     }
 
     /// Whether so many undisturbed latencies are still wanting, after `turns` of at least `least`.
     pub(crate) fn wants(&self, wanted: u32, turns: u32, least: u32) -> bool {
-        turns < least || (self.undisturbed.len() < u64::from(wanted) && turns < least * MOST_TIMES)
+        turns < least || (self.undisturbed.latencies.len() < u64::from(wanted) && turns < least * MOST_TIMES)
     }
 
     /// The latency that this share of calls stayed within, in milliseconds.
@@ -100,11 +100,11 @@ impl Latencies {
     }
 
     fn counted(&self) -> Histogram<u64> {
-        let mut counted = self.undisturbed.clone();
-        counted += &self.before;
-        counted += &self.moment;
+        let mut counted = self.undisturbed.latencies.clone();
+        counted += &self.before.latencies;
+        counted += &self.moment.latencies;
         if counted.len() < ENOUGH {
-            counted += &self.disturbed;
+            counted += &self.disturbed.latencies;
         }
         counted
     }
@@ -112,7 +112,8 @@ impl Latencies {
 
 impl Drop for Latencies {
     fn drop(&mut self) {
-        let all = self.undisturbed.len() + self.before.len() + self.disturbed.len() + self.moment.len();
+        let kinds = [&self.undisturbed, &self.before, &self.moment, &self.disturbed];
+        let all: u64 = kinds.iter().map(|kind| kind.latencies.len()).sum();
         ALL.fetch_add(all, Ordering::Relaxed);
         LEFT_OUT.fetch_add(all - self.counted().len(), Ordering::Relaxed);
     }
@@ -130,9 +131,10 @@ mod tests {
 
     fn moment(latencies: &mut Latencies, times: u64, millis: u64, disturbed: bool) {
         for _ in 0..times {
-            latencies.moment.saturating_record(millis * 1_000_000);
+            latencies.moment.latencies.saturating_record(millis * 1_000_000);
         }
-        latencies.end_moment(Duration::from_secs(1), disturbed);
+        latencies.moment.time = Duration::from_secs(1);
+        latencies.end_moment(disturbed);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 
 use crate::{
     events::{Event, ROW_BYTES, Random},
-    history::settle,
+    history::{last_midnight, settle},
     wire,
 };
 
@@ -91,7 +91,7 @@ pub(super) async fn seal(directory: &Path) -> Result<()> {
 
 /// The latest end of histories that lie within one day, which is a time bucket: else each would have two partitions.
 fn end_within_a_day(now: Timestamp, longest: Duration) -> Timestamp {
-    let midnight = Timestamp::from_seconds(now.seconds() - now.seconds().rem_euclid(86_400));
+    let midnight = last_midnight(now);
     if now.nanos() - midnight.nanos() < longest.as_nanos() as i64 { midnight } else { now }
 }
 

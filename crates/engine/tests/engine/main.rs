@@ -14,6 +14,7 @@ mod retention;
 mod slow;
 mod slow_store;
 mod split_care;
+mod split_writes;
 mod splits;
 mod tampered;
 mod tuning;
