@@ -1,5 +1,5 @@
-//! The harm that one wide history does to others: pages of another id alone, and while 16 clients read the whole wide
-//! history again and again; by the server from a split, and by the driver alone from the original.
+//! The harm that one wide history does to others: pages of an ordinary id, which nothing splits, alone and while 16 clients
+//! read the whole wide history again and again; by the server from a split, and by the driver alone from the original.
 
 use std::{
     sync::{
@@ -38,7 +38,8 @@ struct Harm {
 }
 
 pub(super) async fn measure(bench: &Bench, site: &mut Site) -> Result<Vec<Measure>> {
-    let [other, wide] = site.histories(bench).await?;
+    let [_, wide] = site.histories(bench).await?;
+    let other = site.ordinary().await?;
     let mut sheet = Sheet::default();
     for run in 0..bench.sizes.runs {
         bench.progress(run);

@@ -1,6 +1,8 @@
 //! A page at a random place of the wide history: from the original and from a split over gRPC, each taking turns with
 //! the driver alone on the original. From a split also by a server that remembers none of its blocks.
 
+use std::time::Duration;
+
 use anabranch_api::v1::ReadMode;
 use anyhow::Result;
 
@@ -9,6 +11,7 @@ use crate::{
     events::Random,
     figures::{Bench, PAGE_SIZE, PAGES_PER_TURN},
     latency::Latencies,
+    process::Process,
     report::{Bound, Measure, Sheet, Unit},
 };
 
@@ -20,15 +23,15 @@ pub(super) async fn measure(bench: &Bench, site: &mut Site) -> Result<Vec<Measur
     for run in 0..bench.sizes.runs {
         bench.progress(run);
         site.set_mode(&wide, ReadMode::Off).await?;
-        let sides = [site.by_driver(), site.by_server()];
-        let original = turns(bench, &sides, &wide, PAGE_SIZE, run).await?;
+        let (sides, node) = ([site.by_driver(), site.by_server()], site.store());
+        let original = turns(bench, &sides, node, &wide, PAGE_SIZE, run).await?;
         site.set_mode(&wide, ReadMode::On).await?;
-        let split = turns(bench, &sides, &wide, PAGE_SIZE, run).await?;
-        let few = turns(bench, &sides, &wide, FEW, run).await?;
+        let split = turns(bench, &sides, node, &wide, PAGE_SIZE, run).await?;
+        let few = turns(bench, &sides, node, &wide, FEW, run).await?;
         let forgetful = site.serve_from_the_node(&wide).await?;
         let sides = [site.by_driver(), Side::Server(forgetful.grpc)];
-        let split_on_the_node = turns(bench, &sides, &wide, PAGE_SIZE, run).await?;
-        let few_on_the_node = turns(bench, &sides, &wide, FEW, run).await?;
+        let split_on_the_node = turns(bench, &sides, node, &wide, PAGE_SIZE, run).await?;
+        let few_on_the_node = turns(bench, &sides, node, &wide, FEW, run).await?;
         forgetful.stop()?;
         for (what, turns, share, most) in [
             ("1,000 from the original, times bare, p50", &original, 0.5, 1.3),
@@ -45,6 +48,8 @@ pub(super) async fn measure(bench: &Bench, site: &mut Site) -> Result<Vec<Measur
         ] {
             sheet.note(what, Unit::Ratio, turns.server.millis(0.5) / turns.bare.millis(0.5));
         }
+        let cost = original.server_cost.as_secs_f64() / original.bare_cost.as_secs_f64();
+        sheet.note("  the node's CPU for 1,000 from the original, times bare", Unit::Ratio, cost);
         for (what, side, share) in [
             ("  1,000 by the bare driver, p50", &original.bare, 0.5),
             ("  1,000 by the bare driver, p99", &original.bare, 0.99),
@@ -65,23 +70,34 @@ pub(super) async fn measure(bench: &Bench, site: &mut Site) -> Result<Vec<Measur
 struct Turns {
     bare: Latencies,
     server: Latencies,
+    /// What the node spent on them.
+    bare_cost: Duration,
+    server_cost: Duration,
 }
 
-async fn turns(bench: &Bench, sides: &[Side; 2], history: &Wide, size: u32, run: u32) -> Result<Turns> {
+async fn turns(bench: &Bench, sides: &[Side; 2], node: Process, history: &Wide, size: u32, run: u32) -> Result<Turns> {
     let (mut bare, mut server) = (sides[0].open(history).await?, sides[1].open(history).await?);
     let mut random = Random::new(u64::from(run));
-    let mut turns = Turns { bare: Latencies::new()?, server: Latencies::new()? };
+    let [bare_cost, server_cost] = [Duration::ZERO; 2];
+    let mut turns = Turns { bare: Latencies::new()?, server: Latencies::new()?, bare_cost, server_cost };
     let least = 1 + bench.sizes.pages.div_ceil(PAGES_PER_TURN);
     let mut turn = 0;
     while turns.server.wants(bench.sizes.pages, turn, least) {
         let places: Vec<u64> = (0..PAGES_PER_TURN).map(|_| history.random_place(size, &mut random)).collect();
-        for (client, latencies) in [(&mut bare, &mut turns.bare), (&mut server, &mut turns.server)] {
+        for (client, latencies, cost) in [
+            (&mut bare, &mut turns.bare, &mut turns.bare_cost),
+            (&mut server, &mut turns.server, &mut turns.server_cost),
+        ] {
+            let before = node.cpu()?;
             for place in &places {
                 let took = client.page(history, *place, size).await?;
                 // The first turn is for caches and prepared statements.
                 if turn > 0 {
                     latencies.record(took);
                 }
+            }
+            if turn > 0 {
+                *cost += node.cpu()? - before;
             }
         }
         turn += 1;

@@ -11,7 +11,7 @@ use anabranch_api::{
 };
 use anabranch_model::Timestamp;
 use anabranch_runtime::Env;
-use anabranch_testbed::{Cassandra, Shape};
+use anabranch_testbed::{Cassandra, Memory, Shape};
 use anyhow::{Context, Result, bail, ensure};
 use prost::Message;
 use scylla::client::session::Session;
@@ -40,6 +40,8 @@ const AGE: Duration = Duration::from_secs(600);
 const SEAL_MARGIN: Duration = Duration::from_secs(6);
 /// As big as a piece, so that the small history is split too.
 const THRESHOLD_BYTES: u64 = 4 << 20;
+/// Below the threshold, and no more than a memtable's worth.
+const ORDINARY_BYTES: u64 = 1_000_000;
 const FEW: u32 = 10;
 /// More than a page of so few rows takes, and less than a block.
 const LESS_THAN_A_BLOCK: u64 = 8 << 10;
@@ -60,19 +62,29 @@ pub(crate) struct Site {
     /// To the node, for the same.
     session: Session,
     histories: Option<[Wide; 2]>,
+    ordinary: Option<Wide>,
     cassandra: Cassandra,
 }
 
 impl Site {
     pub(crate) async fn start(launcher: &Launcher) -> Result<Site> {
         eprintln!("  starting a node");
-        let shape = Shape { heap_mib: HEAP_MIB, ..Shape::of_nodes(1) };
+        let shape = Shape { memory: Memory::AsShipped(HEAP_MIB), ..Shape::of_nodes(1) };
         let cassandra = tokio::task::spawn_blocking(|| Cassandra::start_as(shape)).await??;
         let node = cassandra.addresses()[0];
         let server = serve(launcher, node, &[])?;
         let connection = server.connect().await?;
         let session = bare::connect(node).await?;
-        Ok(Site { node, server, launcher: launcher.clone(), connection, session, histories: None, cassandra })
+        Ok(Site {
+            node,
+            server,
+            launcher: launcher.clone(),
+            connection,
+            session,
+            histories: None,
+            ordinary: None,
+            cassandra,
+        })
     }
 
     /// The node's process.
@@ -122,21 +134,20 @@ impl Site {
         Ok(histories)
     }
 
+    /// A history as most ids have one, which nothing splits; made when it is first needed.
+    pub(crate) async fn ordinary(&mut self) -> Result<Wide> {
+        if let Some(made) = &self.ordinary {
+            return Ok(made.clone());
+        }
+        let [made] = self.write("ordinary", [("id:ordinary", ORDINARY_BYTES)]).await?;
+        self.flush(&made.namespace).await?;
+        self.settle().await?;
+        Ok(self.ordinary.insert(made).clone())
+    }
+
     /// Writes histories of so many bytes to a namespace of their own, seals and splits them.
     pub(crate) async fn make<const N: usize>(&mut self, namespace: &str, kinds: [(&str, u64); N]) -> Result<[Wide; N]> {
-        let table = self.create_namespace(namespace).await?;
-        let end = Timestamp::from_nanos(Env::system().now().saturating_sub(AGE).nanos());
-        let histories = kinds.map(|(series, bytes)| Wide {
-            namespace: namespace.to_owned(),
-            series: series.to_owned(),
-            table: table.clone(),
-            events: bytes / ROW_BYTES,
-            end,
-        });
-        for history in &histories {
-            eprintln!("  writing {} events of {}", history.events, history.series);
-            history.write(self.server.grpc).await?;
-        }
+        let histories = self.write(namespace, kinds).await?;
         let accept_limit = Some(wkt::Duration { seconds: 1, nanos: 0 });
         let config = Some(v1::NamespaceConfig { accept_limit, ..v1::NamespaceConfig::default() });
         let update = v1::UpdateNamespaceRequest { name: namespace.to_owned(), config, ..Default::default() };
@@ -154,6 +165,24 @@ impl Site {
         }
         self.flush(namespace).await?;
         self.settle().await?;
+        Ok(histories)
+    }
+
+    /// Writes histories of so many bytes to a namespace of their own.
+    async fn write<const N: usize>(&mut self, namespace: &str, kinds: [(&str, u64); N]) -> Result<[Wide; N]> {
+        let table = self.create_namespace(namespace).await?;
+        let end = Timestamp::from_nanos(Env::system().now().saturating_sub(AGE).nanos());
+        let histories = kinds.map(|(series, bytes)| Wide {
+            namespace: namespace.to_owned(),
+            series: series.to_owned(),
+            table: table.clone(),
+            events: bytes / ROW_BYTES,
+            end,
+        });
+        for history in &histories {
+            eprintln!("  writing {} events of {}", history.events, history.series);
+            history.write(self.server.grpc).await?;
+        }
         Ok(histories)
     }
 

@@ -34,8 +34,6 @@ pub const JARS: Jars = Jars {
     sha256: "1a9f2968d1b7c3e85249cb365983ec626aff3d07186da41cd211174ffe3a6328",
 };
 
-/// Three nodes are to fit on a small machine.
-const HEAP_MIB: u32 = 512;
 /// A node answers within 10 s on an idle machine, within a minute on a busy one.
 const START_PATIENCE: Duration = Duration::from_secs(180);
 /// An OPTIONS request of protocol version 4, and how its answer begins: SUPPORTED.
@@ -44,6 +42,15 @@ const SUPPORTED: u8 = 6;
 /// What a node says when the first login is there, which is a moment after it answers.
 const FIRST_LOGIN: &str = "Created default superuser role";
 const AUTHORITY: &str = "authority";
+
+/// What a node may use for its objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Memory {
+    /// Enough for tests, and no more at the beginning than it needs.
+    Little,
+    /// So many MiB from the beginning on, and all else that concerns Java as Cassandra ships it.
+    AsShipped(u32),
+}
 
 /// What a ring is like.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,8 +63,8 @@ pub struct Shape {
     pub tls: Tls,
     /// Whether a node keeps what another one missed and hands it over later.
     pub hints: bool,
-    /// Memory that each node may use for its objects, in MiB.
-    pub heap_mib: u32,
+    /// What each node may use for its objects.
+    pub memory: Memory,
     /// The size of the last node's disk, in MiB, where it is to have one of its own: [`CassandraNode::disk`].
     pub small_disk_mib: Option<u32>,
 }
@@ -70,7 +77,7 @@ impl Shape {
             logins: false,
             tls: Tls::Off,
             hints: true,
-            heap_mib: HEAP_MIB,
+            memory: Memory::Little,
             small_disk_mib: None,
         }
     }

@@ -32,7 +32,7 @@ pub mod process;
 pub mod spark;
 pub mod watchdog;
 
-pub use cassandra::{Authority, Cassandra, CassandraNode, Shape, Tls};
+pub use cassandra::{Authority, Cassandra, CassandraNode, Memory, Shape, Tls};
 pub use cluster::Cluster;
 pub use disk::SmallDisk;
 pub use error::TestbedError;

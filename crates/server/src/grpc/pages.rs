@@ -14,7 +14,7 @@ use axum::{
     extract::Request,
     response::{IntoResponse, Response},
 };
-use bytes::BufMut;
+use bytes::{BufMut, Bytes, BytesMut};
 use futures_util::{StreamExt, future::BoxFuture, stream::BoxStream};
 use prost::{
     Message,
@@ -62,8 +62,8 @@ fn answer(response: axum::http::Response<tonic::body::Body>) -> Result<Response,
 struct ReadPage(Arc<Operations>);
 
 impl UnaryService<ReadEventRecordsRequest> for ReadPage {
-    type Response = FoundPage;
-    type Future = BoxFuture<'static, Result<tonic::Response<FoundPage>, Status>>;
+    type Response = PageForm;
+    type Future = BoxFuture<'static, Result<tonic::Response<PageForm>, Status>>;
 
     fn call(&mut self, request: tonic::Request<ReadEventRecordsRequest>) -> Self::Future {
         let operations = self.0.clone();
@@ -71,7 +71,7 @@ impl UnaryService<ReadEventRecordsRequest> for ReadPage {
             let timeout = timeout(request.metadata().as_ref());
             let work = operations.read(request.into_inner(), timeout);
             let tracked = operations.observe.track(Protocol::Grpc, "ReadEventRecords", work);
-            tracked.await.map(tonic::Response::new).map_err(status)
+            tracked.await.map(|page| tonic::Response::new(PageForm::Found(page))).map_err(status)
         })
     }
 }
@@ -79,8 +79,8 @@ impl UnaryService<ReadEventRecordsRequest> for ReadPage {
 struct StreamPages(Arc<Operations>);
 
 impl ServerStreamingService<ReadEventRecordsRequest> for StreamPages {
-    type Response = FoundPage;
-    type ResponseStream = BoxStream<'static, Result<FoundPage, Status>>;
+    type Response = PageForm;
+    type ResponseStream = BoxStream<'static, Result<PageForm, Status>>;
     type Future = BoxFuture<'static, Result<tonic::Response<Self::ResponseStream>, Status>>;
 
     fn call(&mut self, mut request: tonic::Request<ReadEventRecordsRequest>) -> Self::Future {
@@ -88,11 +88,19 @@ impl ServerStreamingService<ReadEventRecordsRequest> for StreamPages {
         Box::pin(async move {
             let timeout = timeout(request.metadata().as_ref());
             let permit = request.extensions_mut().remove::<Permit>();
-            let pages = operations.stream(Protocol::Grpc, request.into_inner(), timeout, permit);
+            let form = |page| Ok(PageForm::Written(written(page)));
+            let pages = operations.stream(Protocol::Grpc, request.into_inner(), timeout, permit, form);
             let pages = ReceiverStream::new(pages).map(|page| page.map_err(status));
             Ok(tonic::Response::new(pages.boxed()))
         })
     }
+}
+
+/// A page on its way out.
+enum PageForm {
+    Found(FoundPage),
+    /// As it goes over the wire.
+    Written(Bytes),
 }
 
 /// Pages out, requests in.
@@ -100,7 +108,7 @@ impl ServerStreamingService<ReadEventRecordsRequest> for StreamPages {
 struct PageCodec;
 
 impl Codec for PageCodec {
-    type Encode = FoundPage;
+    type Encode = PageForm;
     type Decode = ReadEventRecordsRequest;
     type Encoder = PageEncoder;
     type Decoder = ProstDecoder<ReadEventRecordsRequest>;
@@ -117,23 +125,35 @@ impl Codec for PageCodec {
 struct PageEncoder;
 
 impl Encoder for PageEncoder {
-    type Item = FoundPage;
+    type Item = PageForm;
     type Error = Status;
 
-    fn encode(&mut self, page: FoundPage, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        let mut page = page;
-        let records = std::mem::take(&mut page.page.records);
-        let mut writer = RecordWriter::new(&std::mem::take(&mut page.series));
-        // Everything but the records is a message like any other.
-        let rest: ReadEventRecordsResponse = page.into_message();
-        let all: usize = records.iter().map(|record| writer.most_bytes(record)).sum();
-        buffer.reserve(all + rest.encoded_len());
-        for record in &records {
-            writer.write(record, buffer);
+    fn encode(&mut self, page: PageForm, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        match page {
+            PageForm::Found(page) => write(page, buffer, EncodeBuf::reserve),
+            PageForm::Written(bytes) => buffer.put(bytes),
         }
-        rest.encode_raw(buffer);
         Ok(())
     }
+}
+
+fn written(page: FoundPage) -> Bytes {
+    let mut buffer = BytesMut::new();
+    write(page, &mut buffer, BytesMut::reserve);
+    buffer.freeze()
+}
+
+fn write<B: BufMut>(mut page: FoundPage, out: &mut B, reserve: impl FnOnce(&mut B, usize)) {
+    let records = std::mem::take(&mut page.page.records);
+    let mut writer = RecordWriter::new(&std::mem::take(&mut page.series));
+    // Everything but the records is a message like any other.
+    let rest: ReadEventRecordsResponse = page.into_message();
+    let all: usize = records.iter().map(|record| writer.most_bytes(record)).sum();
+    reserve(out, all + rest.encoded_len());
+    for record in &records {
+        writer.write(record, out);
+    }
+    rest.encode_raw(out);
 }
 
 /// More than the keys and lengths of a record's own fields, or of an item's, can take.
@@ -222,7 +242,6 @@ fn item_length(item: &Item) -> usize {
 mod tests {
     use anabranch_engine::Page;
     use anabranch_model::{EventId, EventItemKey, Position};
-    use bytes::Bytes;
     use proptest::prelude::*;
 
     use super::*;
@@ -261,17 +280,13 @@ mod tests {
                 series: "profile:123".to_owned(),
                 took: std::time::Duration::from_millis(3),
             };
-            let mut buffer = bytes::BytesMut::new();
             let mut writer = RecordWriter::new("profile:123");
             for record in &page.records {
-                let before = buffer.len();
+                let mut buffer = BytesMut::new();
                 writer.write(record, &mut buffer);
-                prop_assert!(buffer.len() - before <= writer.most_bytes(record));
+                prop_assert!(buffer.len() <= writer.most_bytes(record));
             }
-            let mut rest = found();
-            rest.page.records.clear();
-            rest.into_message().encode_raw(&mut buffer);
-            prop_assert_eq!(buffer.freeze(), Bytes::from(found().into_message().encode_to_vec()));
+            prop_assert_eq!(written(found()), Bytes::from(found().into_message().encode_to_vec()));
         }
     }
 }

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{AUTHORITY, Authority, Ring, Tls, certificates};
+use super::{AUTHORITY, Authority, Memory, Ring, Tls, certificates};
 use crate::{
     error::{TestbedError, cannot},
     ports,
@@ -60,6 +60,31 @@ const PROPERTIES: &[&str] = &[
     "-Djava.net.preferIPv4Stack=true",
     "-Djdk.attach.allowAttachSelf=true",
     "-Dio.netty.tryReflectionSetAccessible=true",
+];
+
+/// Three nodes are to fit on a small machine.
+const LITTLE_MEMORY: [&str; 3] = ["-Xms128m", "-Xmx512m", "-Xss512k"];
+
+/// What `jvm-server.options` and `jvm17-server.options` say in Cassandra 5.0. Answers of half a mebibyte count as huge
+/// in regions of one, and each would have the collector look for room.
+const AS_SHIPPED: &[&str] = &[
+    "-ea",
+    "-da:net.openhft...",
+    "-Xss256k",
+    "-XX:+UseThreadPriorities",
+    "-XX:+AlwaysPreTouch",
+    "-XX:+UseTLAB",
+    "-XX:+ResizeTLAB",
+    "-XX:+UseNUMA",
+    "-XX:+PerfDisableSharedMem",
+    "-XX:+ParallelRefProcEnabled",
+    "-XX:MaxTenuringThreshold=1",
+    "-XX:G1HeapRegionSize=16m",
+    "-XX:G1RSetUpdatingPauseTimePercent=5",
+    "-XX:MaxGCPauseMillis=300",
+    "-XX:InitiatingHeapOccupancyPercent=70",
+    "-Dio.netty.allocator.useCacheForAllThreads=true",
+    "-Dio.netty.allocator.maxOrder=11",
 ];
 
 const LOGBACK: &str = "\
@@ -181,10 +206,7 @@ pub(super) fn java_options(
     let agent = agent(jars)?;
     let mut options = vec![
         format!("-javaagent:{}", agent.display()),
-        "-Xms128m".to_owned(),
-        format!("-Xmx{}m", ring.shape.heap_mib),
         "-XX:+UseG1GC".to_owned(),
-        "-Xss512k".to_owned(),
         "-XX:+ExitOnOutOfMemoryError".to_owned(),
         format!("-Dcassandra.jmx.local.port={jmx_port}"),
         format!("-Dcassandra.storagedir={data}"),
@@ -192,6 +214,13 @@ pub(super) fn java_options(
         format!("-Dcassandra.config=file://{data}/conf/cassandra.yaml"),
         format!("-Dlogback.configurationFile={data}/conf/logback.xml"),
     ];
+    match ring.shape.memory {
+        Memory::Little => options.extend(LITTLE_MEMORY.map(str::to_owned)),
+        Memory::AsShipped(mib) => {
+            options.extend([format!("-Xms{mib}m"), format!("-Xmx{mib}m")]);
+            options.extend(AS_SHIPPED.iter().map(|&option| option.to_owned()));
+        }
+    }
     options.extend(PROPERTIES.iter().map(|&property| property.to_owned()));
     options.extend(EXPORTS.iter().map(|package| format!("--add-exports={package}=ALL-UNNAMED")));
     options.extend(OPENS.iter().map(|package| format!("--add-opens={package}=ALL-UNNAMED")));
