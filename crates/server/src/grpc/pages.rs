@@ -12,19 +12,22 @@ use axum::{
     Router,
     body::Body,
     extract::Request,
+    http::{HeaderMap, HeaderValue, header::CONTENT_TYPE},
     response::{IntoResponse, Response},
 };
 use bytes::{BufMut, Bytes, BytesMut};
-use futures_util::{StreamExt, future::BoxFuture, stream::BoxStream};
+use futures_util::{StreamExt, future::BoxFuture, stream};
+use http_body::Frame;
+use http_body_util::StreamBody;
 use prost::{
     Message,
     encoding::{self, WireType, encode_key, encode_varint, encoded_len_varint, key_len},
 };
-use tokio_stream::wrappers::ReceiverStream;
 use tonic::{
     Status,
-    codec::{BufferSettings, Codec, EncodeBuf, Encoder},
-    server::{Grpc, ServerStreamingService, UnaryService},
+    codec::{BufferSettings, Codec, EncodeBuf, Encoder, Streaming},
+    metadata::GRPC_CONTENT_TYPE,
+    server::{Grpc, UnaryService},
 };
 use tonic_prost::ProstDecoder;
 use tower::service_fn;
@@ -47,7 +50,10 @@ pub(super) fn add(router: Router, operations: &Arc<Operations>, max_message_byte
     });
     let streaming = service_fn(move |request: Request| {
         let operations = stream.clone();
-        async move { answer(grpc().server_streaming(StreamPages(operations), request).await) }
+        async move {
+            let response = stream_pages(&operations, request, max_message_bytes).await;
+            Ok::<_, Infallible>(response.unwrap_or_else(Status::into_http))
+        }
     });
     router
         .route_service("/anabranch.v1.TimeSeriesService/ReadEventRecords", unary)
@@ -62,8 +68,8 @@ fn answer(response: axum::http::Response<tonic::body::Body>) -> Result<Response,
 struct ReadPage(Arc<Operations>);
 
 impl UnaryService<ReadEventRecordsRequest> for ReadPage {
-    type Response = PageForm;
-    type Future = BoxFuture<'static, Result<tonic::Response<PageForm>, Status>>;
+    type Response = FoundPage;
+    type Future = BoxFuture<'static, Result<tonic::Response<FoundPage>, Status>>;
 
     fn call(&mut self, request: tonic::Request<ReadEventRecordsRequest>) -> Self::Future {
         let operations = self.0.clone();
@@ -71,36 +77,46 @@ impl UnaryService<ReadEventRecordsRequest> for ReadPage {
             let timeout = timeout(request.metadata().as_ref());
             let work = operations.read(request.into_inner(), timeout);
             let tracked = operations.observe.track(Protocol::Grpc, "ReadEventRecords", work);
-            tracked.await.map(|page| tonic::Response::new(PageForm::Found(page))).map_err(status)
+            tracked.await.map(tonic::Response::new).map_err(status)
         })
     }
 }
 
-struct StreamPages(Arc<Operations>);
-
-impl ServerStreamingService<ReadEventRecordsRequest> for StreamPages {
-    type Response = PageForm;
-    type ResponseStream = BoxStream<'static, Result<PageForm, Status>>;
-    type Future = BoxFuture<'static, Result<tonic::Response<Self::ResponseStream>, Status>>;
-
-    fn call(&mut self, mut request: tonic::Request<ReadEventRecordsRequest>) -> Self::Future {
-        let operations = self.0.clone();
-        Box::pin(async move {
-            let timeout = timeout(request.metadata().as_ref());
-            let permit = request.extensions_mut().remove::<Permit>();
-            let form = |page| Ok(PageForm::Written(written(page)));
-            let pages = operations.stream(Protocol::Grpc, request.into_inner(), timeout, permit, form);
-            let pages = ReceiverStream::new(pages).map(|page| page.map_err(status));
-            Ok(tonic::Response::new(pages.boxed()))
-        })
+/// Answers with a stream of pages that were written where they were read. By the codec they would be copied once more, by
+/// the threads that answer everybody else.
+async fn stream_pages(
+    operations: &Arc<Operations>,
+    request: Request,
+    max_message_bytes: usize,
+) -> Result<Response, Status> {
+    let (mut parts, body) = request.into_parts();
+    if parts.headers.get("grpc-encoding").is_some_and(|encoding| encoding != "identity") {
+        return Err(Status::unimplemented("compressed requests aren't taken"));
     }
+    let mut messages = Streaming::new_request(PageCodec.decoder(), body, None, Some(max_message_bytes));
+    let message = messages.message().await?.ok_or_else(|| Status::internal("the request has no message"))?;
+    let (timeout, permit) = (timeout(&parts.headers), parts.extensions.remove::<Permit>());
+    let pages = operations.stream(Protocol::Grpc, message, timeout, permit, |page| Ok(written(page)));
+    let frames = stream::unfold(Some(pages), async |pages| {
+        let mut pages = pages?;
+        Some(match pages.recv().await {
+            Some(Ok(page)) => (Frame::data(page), Some(pages)),
+            Some(Err(failure)) => (trailers(&status(failure)), None),
+            None => (trailers(&Status::ok("")), None),
+        })
+    });
+    let body = Body::new(StreamBody::new(frames.map(Ok::<_, Infallible>)));
+    Ok(([(CONTENT_TYPE, GRPC_CONTENT_TYPE)], body).into_response())
 }
 
-/// A page on its way out.
-enum PageForm {
-    Found(FoundPage),
-    /// As it goes over the wire.
-    Written(Bytes),
+/// How a stream ended.
+fn trailers(status: &Status) -> Frame<Bytes> {
+    let mut trailers = HeaderMap::new();
+    // What can't stand in a header is told without its words.
+    if let Err(unwritable) = status.add_header(&mut trailers) {
+        trailers.insert(Status::GRPC_STATUS, HeaderValue::from(unwritable.code() as i32));
+    }
+    Frame::trailers(trailers)
 }
 
 /// Pages out, requests in.
@@ -108,7 +124,7 @@ enum PageForm {
 struct PageCodec;
 
 impl Codec for PageCodec {
-    type Encode = PageForm;
+    type Encode = FoundPage;
     type Decode = ReadEventRecordsRequest;
     type Encoder = PageEncoder;
     type Decoder = ProstDecoder<ReadEventRecordsRequest>;
@@ -125,21 +141,24 @@ impl Codec for PageCodec {
 struct PageEncoder;
 
 impl Encoder for PageEncoder {
-    type Item = PageForm;
+    type Item = FoundPage;
     type Error = Status;
 
-    fn encode(&mut self, page: PageForm, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        match page {
-            PageForm::Found(page) => write(page, buffer, EncodeBuf::reserve),
-            PageForm::Written(bytes) => buffer.put(bytes),
-        }
+    fn encode(&mut self, page: FoundPage, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        write(page, buffer, EncodeBuf::reserve);
         Ok(())
     }
 }
 
+/// A page as it goes over the wire, with what stands before a message there: that it isn't compressed, and its length.
 fn written(page: FoundPage) -> Bytes {
     let mut buffer = BytesMut::new();
-    write(page, &mut buffer, BytesMut::reserve);
+    write(page, &mut buffer, |buffer, bytes| {
+        buffer.reserve(MESSAGE_HEAD.len() + bytes);
+        buffer.extend_from_slice(&MESSAGE_HEAD);
+    });
+    let length = (buffer.len() - MESSAGE_HEAD.len()) as u32;
+    buffer[1..MESSAGE_HEAD.len()].copy_from_slice(&length.to_be_bytes());
     buffer.freeze()
 }
 
@@ -156,6 +175,7 @@ fn write<B: BufMut>(mut page: FoundPage, out: &mut B, reserve: impl FnOnce(&mut 
     rest.encode_raw(out);
 }
 
+const MESSAGE_HEAD: [u8; 5] = [0; 5];
 /// More than the keys and lengths of a record's own fields, or of an item's, can take.
 const FRAMING_BYTES: usize = 48;
 
@@ -286,7 +306,10 @@ mod tests {
                 writer.write(record, &mut buffer);
                 prop_assert!(buffer.len() <= writer.most_bytes(record));
             }
-            prop_assert_eq!(written(found()), Bytes::from(found().into_message().encode_to_vec()));
+            let message = found().into_message().encode_to_vec();
+            let written = written(found());
+            prop_assert_eq!(&written[MESSAGE_HEAD.len()..], &message);
+            prop_assert_eq!(&written[..MESSAGE_HEAD.len()], [&[0], &(message.len() as u32).to_be_bytes()[..]].concat());
         }
     }
 }
