@@ -43,8 +43,8 @@ const READ_AHEAD: usize = 1;
 
 /// What a request answers.
 pub(crate) type Answer<T> = Result<T, Failure>;
-/// Pages of a stream, as they are answered.
-pub(crate) type Pages<T> = mpsc::Receiver<Answer<T>>;
+/// Pages of a stream.
+pub(crate) type Pages = mpsc::Receiver<Answer<FoundPage>>;
 
 /// The engine as messages see it.
 pub(crate) struct Operations {
@@ -124,22 +124,20 @@ impl Operations {
         Ok(aggregate_response(counted, namespace, self.env.monotonic().saturating_sub(begun)))
     }
 
-    /// Reads a history page after page, a little ahead of whoever takes them. Ends when nobody does any more. Pages are brought
-    /// into their form by the threads that read them, which give way: those that answer small reads only hand them on.
-    pub(crate) fn stream<T: Send + 'static>(
+    /// Reads a history page after page, a little ahead of whoever takes them. Ends when nobody does any more.
+    pub(crate) fn stream(
         self: &Arc<Self>,
         protocol: Protocol,
         message: v1::ReadEventRecordsRequest,
         timeout: Option<Duration>,
         permit: Option<Permit>,
-        form: fn(FoundPage) -> Answer<T>,
-    ) -> Pages<T> {
+    ) -> Pages {
         let (sender, pages) = mpsc::channel(READ_AHEAD);
         let this = self.clone();
         let span = tracing::Span::current();
         let work = async move {
             let _permit = permit;
-            let scan = AssertUnwindSafe(Box::pin(this.scan(message, timeout, form, &sender))).catch_unwind();
+            let scan = AssertUnwindSafe(Box::pin(this.scan(message, timeout, &sender))).catch_unwind();
             let guarded = async {
                 scan.await.unwrap_or_else(|_| {
                     this.observe.panics.inc();
@@ -155,12 +153,11 @@ impl Operations {
         pages
     }
 
-    async fn scan<T>(
+    async fn scan(
         &self,
         message: v1::ReadEventRecordsRequest,
         timeout: Option<Duration>,
-        form: fn(FoundPage) -> Answer<T>,
-        sender: &mpsc::Sender<Answer<T>>,
+        sender: &mpsc::Sender<Answer<FoundPage>>,
     ) -> Answer<()> {
         let deadline = timeout.map(|timeout| self.env.monotonic() + timeout);
         let (namespace, series) = (message.namespace.clone(), message.time_series_id.clone());
@@ -169,7 +166,7 @@ impl Operations {
         while let Some(page) = bulk.next().await {
             let took = self.env.monotonic().saturating_sub(begun);
             let page = FoundPage { page: page?, namespace: namespace.clone(), series: series.clone(), took };
-            if sender.send(Ok(form(page)?)).await.is_err() {
+            if sender.send(Ok(page)).await.is_err() {
                 return Ok(()); // nobody listens any more
             }
             begun = self.env.monotonic();

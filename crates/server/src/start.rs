@@ -253,31 +253,3 @@ fn watch_health(operations: Arc<Operations>, health: HealthReporter, mut stoppin
         }
     });
 }
-
-#[cfg(test)]
-mod tests {
-    use anabranch_api::v1::{CreateNamespaceRequest, ReadEventRecordsRequest};
-
-    use super::*;
-
-    /// Encoding a whole history must not keep the threads busy that answer everybody else.
-    #[tokio::test(flavor = "multi_thread")]
-    async fn pages_of_a_stream_get_their_form_from_threads_that_give_way() {
-        let directory = tempfile::tempdir().unwrap();
-        let mut config = Config::default();
-        config.store.data = directory.path().to_owned();
-        config.listen.grpc = ([127, 0, 0, 1], 0).into();
-        config.listen.http = ([127, 0, 0, 1], 0).into();
-        let server = Server::start(config, Env::system()).await.unwrap();
-        let namespace = "plays".to_owned();
-        let create = CreateNamespaceRequest { name: namespace.clone(), ..CreateNamespaceRequest::default() };
-        server.operations.create_namespace(create).await.unwrap();
-        let time_series_id = "profile:123".to_owned();
-        let all = ReadEventRecordsRequest { namespace, time_series_id, ..ReadEventRecordsRequest::default() };
-        let form = |_| Ok(std::thread::current().name().map(str::to_owned));
-        let mut pages = server.operations.stream(Protocol::Grpc, all, None, None, form);
-        let thread = pages.recv().await.expect("even an empty history is a page").unwrap();
-        assert_eq!(thread.as_deref(), Some("anabranch-background"));
-        server.shutdown().await.unwrap();
-    }
-}

@@ -12,22 +12,19 @@ use axum::{
     Router,
     body::Body,
     extract::Request,
-    http::{HeaderMap, HeaderValue, header::CONTENT_TYPE},
     response::{IntoResponse, Response},
 };
-use bytes::{BufMut, Bytes, BytesMut};
-use futures_util::{StreamExt, future::BoxFuture, stream};
-use http_body::Frame;
-use http_body_util::StreamBody;
+use bytes::BufMut;
+use futures_util::{StreamExt, future::BoxFuture, stream::BoxStream};
 use prost::{
     Message,
     encoding::{self, WireType, encode_key, encode_varint, encoded_len_varint, key_len},
 };
+use tokio_stream::wrappers::ReceiverStream;
 use tonic::{
     Status,
-    codec::{BufferSettings, Codec, EncodeBuf, Encoder, Streaming},
-    metadata::GRPC_CONTENT_TYPE,
-    server::{Grpc, UnaryService},
+    codec::{BufferSettings, Codec, EncodeBuf, Encoder},
+    server::{Grpc, ServerStreamingService, UnaryService},
 };
 use tonic_prost::ProstDecoder;
 use tower::service_fn;
@@ -50,10 +47,7 @@ pub(super) fn add(router: Router, operations: &Arc<Operations>, max_message_byte
     });
     let streaming = service_fn(move |request: Request| {
         let operations = stream.clone();
-        async move {
-            let response = stream_pages(&operations, request, max_message_bytes).await;
-            Ok::<_, Infallible>(response.unwrap_or_else(Status::into_http))
-        }
+        async move { answer(grpc().server_streaming(StreamPages(operations), request).await) }
     });
     router
         .route_service("/anabranch.v1.TimeSeriesService/ReadEventRecords", unary)
@@ -82,41 +76,23 @@ impl UnaryService<ReadEventRecordsRequest> for ReadPage {
     }
 }
 
-/// Answers with a stream of pages that were written where they were read. By the codec they would be copied once more, by
-/// the threads that answer everybody else.
-async fn stream_pages(
-    operations: &Arc<Operations>,
-    request: Request,
-    max_message_bytes: usize,
-) -> Result<Response, Status> {
-    let (mut parts, body) = request.into_parts();
-    if parts.headers.get("grpc-encoding").is_some_and(|encoding| encoding != "identity") {
-        return Err(Status::unimplemented("compressed requests aren't taken"));
-    }
-    let mut messages = Streaming::new_request(PageCodec.decoder(), body, None, Some(max_message_bytes));
-    let message = messages.message().await?.ok_or_else(|| Status::internal("the request has no message"))?;
-    let (timeout, permit) = (timeout(&parts.headers), parts.extensions.remove::<Permit>());
-    let pages = operations.stream(Protocol::Grpc, message, timeout, permit, |page| Ok(written(page)));
-    let frames = stream::unfold(Some(pages), async |pages| {
-        let mut pages = pages?;
-        Some(match pages.recv().await {
-            Some(Ok(page)) => (Frame::data(page), Some(pages)),
-            Some(Err(failure)) => (trailers(&status(failure)), None),
-            None => (trailers(&Status::ok("")), None),
-        })
-    });
-    let body = Body::new(StreamBody::new(frames.map(Ok::<_, Infallible>)));
-    Ok(([(CONTENT_TYPE, GRPC_CONTENT_TYPE)], body).into_response())
-}
+struct StreamPages(Arc<Operations>);
 
-/// How a stream ended.
-fn trailers(status: &Status) -> Frame<Bytes> {
-    let mut trailers = HeaderMap::new();
-    // What can't stand in a header is told without its words.
-    if let Err(unwritable) = status.add_header(&mut trailers) {
-        trailers.insert(Status::GRPC_STATUS, HeaderValue::from(unwritable.code() as i32));
+impl ServerStreamingService<ReadEventRecordsRequest> for StreamPages {
+    type Response = FoundPage;
+    type ResponseStream = BoxStream<'static, Result<FoundPage, Status>>;
+    type Future = BoxFuture<'static, Result<tonic::Response<Self::ResponseStream>, Status>>;
+
+    fn call(&mut self, mut request: tonic::Request<ReadEventRecordsRequest>) -> Self::Future {
+        let operations = self.0.clone();
+        Box::pin(async move {
+            let timeout = timeout(request.metadata().as_ref());
+            let permit = request.extensions_mut().remove::<Permit>();
+            let pages = operations.stream(Protocol::Grpc, request.into_inner(), timeout, permit);
+            let pages = ReceiverStream::new(pages).map(|page| page.map_err(status));
+            Ok(tonic::Response::new(pages.boxed()))
+        })
     }
-    Frame::trailers(trailers)
 }
 
 /// Pages out, requests in.
@@ -145,37 +121,21 @@ impl Encoder for PageEncoder {
     type Error = Status;
 
     fn encode(&mut self, page: FoundPage, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        write(page, buffer, EncodeBuf::reserve);
+        let mut page = page;
+        let records = std::mem::take(&mut page.page.records);
+        let mut writer = RecordWriter::new(&std::mem::take(&mut page.series));
+        // Everything but the records is a message like any other.
+        let rest: ReadEventRecordsResponse = page.into_message();
+        let all: usize = records.iter().map(|record| writer.most_bytes(record)).sum();
+        buffer.reserve(all + rest.encoded_len());
+        for record in &records {
+            writer.write(record, buffer);
+        }
+        rest.encode_raw(buffer);
         Ok(())
     }
 }
 
-/// A page as it goes over the wire, with what stands before a message there: that it isn't compressed, and its length.
-fn written(page: FoundPage) -> Bytes {
-    let mut buffer = BytesMut::new();
-    write(page, &mut buffer, |buffer, bytes| {
-        buffer.reserve(MESSAGE_HEAD.len() + bytes);
-        buffer.extend_from_slice(&MESSAGE_HEAD);
-    });
-    let length = (buffer.len() - MESSAGE_HEAD.len()) as u32;
-    buffer[1..MESSAGE_HEAD.len()].copy_from_slice(&length.to_be_bytes());
-    buffer.freeze()
-}
-
-fn write<B: BufMut>(mut page: FoundPage, out: &mut B, reserve: impl FnOnce(&mut B, usize)) {
-    let records = std::mem::take(&mut page.page.records);
-    let mut writer = RecordWriter::new(&std::mem::take(&mut page.series));
-    // Everything but the records is a message like any other.
-    let rest: ReadEventRecordsResponse = page.into_message();
-    let all: usize = records.iter().map(|record| writer.most_bytes(record)).sum();
-    reserve(out, all + rest.encoded_len());
-    for record in &records {
-        writer.write(record, out);
-    }
-    rest.encode_raw(out);
-}
-
-const MESSAGE_HEAD: [u8; 5] = [0; 5];
 /// More than the keys and lengths of a record's own fields, or of an item's, can take.
 const FRAMING_BYTES: usize = 48;
 
@@ -262,6 +222,7 @@ fn item_length(item: &Item) -> usize {
 mod tests {
     use anabranch_engine::Page;
     use anabranch_model::{EventId, EventItemKey, Position};
+    use bytes::Bytes;
     use proptest::prelude::*;
 
     use super::*;
@@ -300,16 +261,17 @@ mod tests {
                 series: "profile:123".to_owned(),
                 took: std::time::Duration::from_millis(3),
             };
+            let mut buffer = bytes::BytesMut::new();
             let mut writer = RecordWriter::new("profile:123");
             for record in &page.records {
-                let mut buffer = BytesMut::new();
+                let before = buffer.len();
                 writer.write(record, &mut buffer);
-                prop_assert!(buffer.len() <= writer.most_bytes(record));
+                prop_assert!(buffer.len() - before <= writer.most_bytes(record));
             }
-            let message = found().into_message().encode_to_vec();
-            let written = written(found());
-            prop_assert_eq!(&written[MESSAGE_HEAD.len()..], &message);
-            prop_assert_eq!(&written[..MESSAGE_HEAD.len()], [&[0], &(message.len() as u32).to_be_bytes()[..]].concat());
+            let mut rest = found();
+            rest.page.records.clear();
+            rest.into_message().encode_raw(&mut buffer);
+            prop_assert_eq!(buffer.freeze(), Bytes::from(found().into_message().encode_to_vec()));
         }
     }
 }

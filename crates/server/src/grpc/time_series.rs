@@ -71,9 +71,8 @@ impl TimeSeriesService for Services {
     ) -> Result<Response<Self::StreamEventRecordsStream>, Status> {
         let timeout = timeout(request.metadata().as_ref());
         let permit = request.extensions_mut().remove::<Permit>();
-        let form = |page: FoundPage| Ok(page.into_message());
-        let pages = self.0.stream(Grpc, request.into_inner(), timeout, permit, form);
-        let pages = ReceiverStream::new(pages).map(|page| page.map_err(status));
+        let pages = self.0.stream(Grpc, request.into_inner(), timeout, permit);
+        let pages = ReceiverStream::new(pages).map(|page| page.map(FoundPage::into_message).map_err(status));
         Ok(Response::new(pages.boxed()))
     }
 }
