@@ -39,17 +39,18 @@ pub(super) async fn measure(bench: &Bench, site: &mut Site) -> Result<Vec<Measur
             ("1,000 from a split, times bare, p50", &split, 0.5, 0.6),
             ("10 from a split, times bare, p50", &few, 0.5, 1.2),
         ] {
-            let ratio = turns.server.millis(share) / turns.bare.millis(share);
+            let ratio = turns.server.latencies.millis(share) / turns.bare.latencies.millis(share);
             sheet.bounded(what, Unit::Ratio, Bound::AtMost(most), ratio);
         }
         for (what, turns) in [
             ("  1,000 from a split that only the node holds", &split_on_the_node),
             ("  10 from a split that only the node holds", &few_on_the_node),
         ] {
-            sheet.note(what, Unit::Ratio, turns.server.millis(0.5) / turns.bare.millis(0.5));
+            let ratio = turns.server.latencies.millis(0.5) / turns.bare.latencies.millis(0.5);
+            sheet.note(what, Unit::Ratio, ratio);
         }
-        let cost = original.server_cost.as_secs_f64() / original.bare_cost.as_secs_f64();
-        sheet.note("  the node's CPU for 1,000 from the original, times bare", Unit::Ratio, cost);
+        let cpu = original.server.node_cpu.as_secs_f64() / original.bare.node_cpu.as_secs_f64();
+        sheet.note("  the node's CPU for 1,000 from the original, times bare", Unit::Ratio, cpu);
         for (what, side, share) in [
             ("  1,000 by the bare driver, p50", &original.bare, 0.5),
             ("  1,000 by the bare driver, p99", &original.bare, 0.99),
@@ -60,7 +61,7 @@ pub(super) async fn measure(bench: &Bench, site: &mut Site) -> Result<Vec<Measur
             ("  10 by the bare driver, p50", &few.bare, 0.5),
             ("  10 from a split, p50", &few.server, 0.5),
         ] {
-            sheet.note(what, Unit::Milliseconds, side.millis(share));
+            sheet.note(what, Unit::Milliseconds, side.latencies.millis(share));
         }
     }
     Ok(sheet.measures())
@@ -68,36 +69,41 @@ pub(super) async fn measure(bench: &Bench, site: &mut Site) -> Result<Vec<Measur
 
 /// What pages took, at the same places.
 struct Turns {
-    bare: Latencies,
-    server: Latencies,
-    /// What the node spent on them.
-    bare_cost: Duration,
-    server_cost: Duration,
+    bare: Taken,
+    server: Taken,
+}
+
+/// What they took from one side.
+struct Taken {
+    latencies: Latencies,
+    node_cpu: Duration,
+}
+
+impl Taken {
+    fn nothing() -> Result<Taken> {
+        Ok(Taken { latencies: Latencies::new()?, node_cpu: Duration::ZERO })
+    }
 }
 
 async fn turns(bench: &Bench, sides: &[Side; 2], node: Process, history: &Wide, size: u32, run: u32) -> Result<Turns> {
     let (mut bare, mut server) = (sides[0].open(history).await?, sides[1].open(history).await?);
     let mut random = Random::new(u64::from(run));
-    let [bare_cost, server_cost] = [Duration::ZERO; 2];
-    let mut turns = Turns { bare: Latencies::new()?, server: Latencies::new()?, bare_cost, server_cost };
+    let mut turns = Turns { bare: Taken::nothing()?, server: Taken::nothing()? };
     let least = 1 + bench.sizes.pages.div_ceil(PAGES_PER_TURN);
     let mut turn = 0;
-    while turns.server.wants(bench.sizes.pages, turn, least) {
+    while turns.server.latencies.wants(bench.sizes.pages, turn, least) {
         let places: Vec<u64> = (0..PAGES_PER_TURN).map(|_| history.random_place(size, &mut random)).collect();
-        for (client, latencies, cost) in [
-            (&mut bare, &mut turns.bare, &mut turns.bare_cost),
-            (&mut server, &mut turns.server, &mut turns.server_cost),
-        ] {
+        for (client, taken) in [(&mut bare, &mut turns.bare), (&mut server, &mut turns.server)] {
             let before = node.cpu()?;
             for place in &places {
                 let took = client.page(history, *place, size).await?;
                 // The first turn is for caches and prepared statements.
                 if turn > 0 {
-                    latencies.record(took);
+                    taken.latencies.record(took);
                 }
             }
             if turn > 0 {
-                *cost += node.cpu()? - before;
+                taken.node_cpu += node.cpu()? - before;
             }
         }
         turn += 1;

@@ -63,7 +63,7 @@ const PROPERTIES: &[&str] = &[
 ];
 
 /// Three nodes are to fit on a small machine.
-const LITTLE_MEMORY: [&str; 3] = ["-Xms128m", "-Xmx512m", "-Xss512k"];
+const LITTLE_MEMORY: &[&str] = &["-Xms128m", "-Xmx512m", "-Xss512k"];
 
 /// What `jvm-server.options` and `jvm17-server.options` say in Cassandra 5.0. Answers of half a mebibyte count as huge
 /// in regions of one, and each would have the collector look for room.
@@ -214,14 +214,14 @@ pub(super) fn java_options(
         format!("-Dcassandra.config=file://{data}/conf/cassandra.yaml"),
         format!("-Dlogback.configurationFile={data}/conf/logback.xml"),
     ];
-    match ring.shape.memory {
-        Memory::Little => options.extend(LITTLE_MEMORY.map(str::to_owned)),
+    let memory = match ring.shape.memory {
+        Memory::Little => LITTLE_MEMORY,
         Memory::AsShipped(mib) => {
             options.extend([format!("-Xms{mib}m"), format!("-Xmx{mib}m")]);
-            options.extend(AS_SHIPPED.iter().map(|&option| option.to_owned()));
+            AS_SHIPPED
         }
-    }
-    options.extend(PROPERTIES.iter().map(|&property| property.to_owned()));
+    };
+    options.extend(memory.iter().chain(PROPERTIES).map(|&option| option.to_owned()));
     options.extend(EXPORTS.iter().map(|package| format!("--add-exports={package}=ALL-UNNAMED")));
     options.extend(OPENS.iter().map(|package| format!("--add-opens={package}=ALL-UNNAMED")));
     options.extend(["-cp".to_owned(), format!("{data}/conf:{}/*", jars.display())]);
