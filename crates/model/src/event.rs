@@ -37,6 +37,7 @@ pub struct Item {
 
 impl Item {
     /// Bytes of key, value and metadata: what page limits count.
+    #[inline]
     pub fn bytes(&self) -> usize {
         self.key.len() + self.value.len() + self.metadata.as_ref().map_or(0, Bytes::len)
     }
@@ -67,6 +68,7 @@ pub struct Row {
 
 impl Row {
     /// Bytes that count as read or stored for this row: time, id, key, value, metadata.
+    #[inline]
     pub fn bytes(&self) -> usize {
         size_of::<i64>() + self.position.id.len() + self.item.bytes()
     }
@@ -90,6 +92,7 @@ pub struct Record {
 
 impl Record {
     /// What page limits count: the event's id, and keys, values and metadata of its items.
+    #[inline]
     pub fn bytes(&self) -> usize {
         self.position.id.len() + self.items.iter().map(Item::bytes).sum::<usize>()
     }

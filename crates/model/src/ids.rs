@@ -38,6 +38,7 @@ pub enum IdError {
     NamespaceSyntax,
 }
 
+#[inline]
 fn check(text: &str) -> Result<(), IdError> {
     if text.is_empty() {
         return Err(IdError::Empty);
@@ -45,11 +46,11 @@ fn check(text: &str) -> Result<(), IdError> {
     if text.len() > MAX_ID_BYTES {
         return Err(IdError::TooLong { bytes: text.len(), limit: MAX_ID_BYTES });
     }
-    // Looks at a word at a time: every row that is read passes here twice.
-    match text.find('\0') {
-        Some(at) => Err(IdError::Nul { at }),
-        None => Ok(()),
+    // Every row that is read passes here twice: a look at all bytes, many at a time, is sooner done than one that may end early.
+    if text.bytes().fold(false, |found, byte| found | (byte == 0)) {
+        return Err(IdError::Nul { at: text.find('\0').unwrap_or_default() });
     }
+    Ok(())
 }
 
 macro_rules! id {
@@ -61,6 +62,7 @@ macro_rules! id {
 
         impl $name {
             /// Checks and takes a text.
+            #[inline]
             pub fn new(text: impl Into<CompactString>) -> Result<Self, IdError> {
                 let text = text.into();
                 check(&text)?;
@@ -68,6 +70,7 @@ macro_rules! id {
             }
 
             /// The text.
+            #[inline]
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -79,6 +82,7 @@ macro_rules! id {
 
             /// Its length in bytes.
             #[allow(clippy::len_without_is_empty)] // what a client names is never empty
+            #[inline]
             pub fn len(&self) -> usize {
                 self.0.len()
             }

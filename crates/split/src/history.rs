@@ -162,6 +162,7 @@ impl HistoryReader {
     }
 
     /// The next row that was fetched, in the scan's direction: items of an event *descend* when the oldest come first.
+    #[inline]
     pub fn peek(&self) -> Option<&Row> {
         match self {
             HistoryReader::Original(reader) => reader.peek(),
@@ -170,6 +171,7 @@ impl HistoryReader {
     }
 
     /// The row after the next one, if both were fetched.
+    #[inline]
     pub fn peek_second(&self) -> Option<&Row> {
         match self {
             HistoryReader::Original(reader) => reader.peek_second(),
@@ -178,6 +180,7 @@ impl HistoryReader {
     }
 
     /// Takes the next row that was fetched.
+    #[inline]
     pub fn take(&mut self) -> Option<Row> {
         match self {
             HistoryReader::Original(reader) => reader.take(),
@@ -186,6 +189,7 @@ impl HistoryReader {
     }
 
     /// How many rows have been fetched and not taken.
+    #[inline]
     pub fn fetched(&self) -> usize {
         match self {
             HistoryReader::Original(reader) => reader.fetched(),

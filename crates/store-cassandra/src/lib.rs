@@ -9,7 +9,7 @@
 //! | `names` | which keyspace and table a table of the contract is |
 //! | `schema` | making and dropping tables, and how they are laid out |
 //! | `statements` | prepared statements, for each table the shapes that are used |
-//! | `scan`, `page` | reading a partition: a scan as one or two slices of it, and where a page ends |
+//! | `scan`, `page`, `rows` | reading a partition: a scan as one or two slices of it, where a page ends, and the rows of an answer |
 //! | `hedge` | the second read beside a slow one, within a budget |
 //! | `write` | batches, retries that never hide an unknown outcome |
 //! | `sample` | sizes of partitions by token range |
@@ -32,6 +32,7 @@ mod hedge;
 mod names;
 mod page;
 mod refusal;
+mod rows;
 mod sample;
 mod scan;
 mod schema;

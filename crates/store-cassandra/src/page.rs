@@ -34,6 +34,7 @@ impl PageBuilder {
     }
 
     /// Takes a row, unless the page is full; then the row shows that more follows, and `false` is answered.
+    #[inline]
     pub(crate) fn offer(&mut self, row: Row) -> bool {
         if self.is_full() {
             self.more = true;
@@ -44,6 +45,7 @@ impl PageBuilder {
         true
     }
 
+    #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.rows.len() >= self.max_rows || (!self.rows.is_empty() && self.bytes >= self.max_bytes)
     }

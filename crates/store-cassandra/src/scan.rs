@@ -3,9 +3,8 @@
 
 use std::{ops::Bound, sync::Arc, time::Duration};
 
-use anabranch_model::{EventId, EventItemKey, Interval, Item, PartitionKey, Position, Row, Timestamp};
+use anabranch_model::{EventItemKey, Interval, PartitionKey, Position};
 use anabranch_store::{After, Direction, Scan, ScanPage, ScanSpan, StoreError};
-use bytes::Bytes;
 use futures_util::future::try_join;
 use scylla::{
     errors::ExecutionError,
@@ -21,6 +20,7 @@ use crate::{
     error::{corrupt, unavailable},
     hedge::SecondRead,
     page::{PageBuilder, RowSize},
+    rows::Rows,
     statements::{KnownTable, Shape, Slice},
     store::{Inside, Reach},
 };
@@ -251,16 +251,13 @@ impl ReadFailure {
     }
 }
 
-type RowColumns<'a> = (i64, &'a str, &'a str, (Option<Bytes>, Option<Bytes>));
-
 /// Puts the rows of an answer into a page, each where it will stay; whether all had room.
 fn take_rows(answer: QueryResult, page: &mut PageBuilder, row_size: &RowSize) -> Result<bool, StoreError> {
     let answer = answer.into_rows_result().map_err(|error| corrupt("an answer without rows", error))?;
-    let rows = answer.rows::<RowColumns<'_>>().map_err(|error| corrupt("a table of other columns", error))?;
     page.reserve(answer.rows_num());
     let (mut largest, mut all_taken) = (0, true);
-    for row in rows {
-        let row = row_of(row.map_err(|error| corrupt("a row", error))?)?;
+    for row in Rows::of(&answer)? {
+        let row = row?;
         largest = largest.max(row.bytes());
         all_taken = page.offer(row);
         if !all_taken {
@@ -271,16 +268,6 @@ fn take_rows(answer: QueryResult, page: &mut PageBuilder, row_size: &RowSize) ->
         row_size.saw(largest);
     }
     Ok(all_taken)
-}
-
-fn row_of((time, id, key, (value, metadata)): RowColumns<'_>) -> Result<Row, StoreError> {
-    let id = EventId::new(id).map_err(|error| corrupt("an event's id", error))?;
-    let key = match key.is_empty() {
-        true => EventItemKey::block(),
-        false => EventItemKey::new(key).map_err(|error| corrupt("an item's key", error))?,
-    };
-    let position = Position { time: Timestamp::from_nanos(time), id };
-    Ok(Row { position, item: Item { key, value: value.unwrap_or_default(), metadata } })
 }
 
 #[cfg(test)]

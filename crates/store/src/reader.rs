@@ -47,16 +47,19 @@ impl PartitionReader {
     }
 
     /// The next row that was fetched, in the scan's direction: items of an event *descend* when the oldest come first.
+    #[inline]
     pub fn peek(&self) -> Option<&Row> {
         self.rows.front()
     }
 
     /// The row after the next one, if both were fetched.
+    #[inline]
     pub fn peek_second(&self) -> Option<&Row> {
         self.rows.get(1)
     }
 
     /// Takes the next row that was fetched.
+    #[inline]
     pub fn take(&mut self) -> Option<Row> {
         self.rows.pop_front()
     }
@@ -67,6 +70,7 @@ impl PartitionReader {
     }
 
     /// How many rows have been fetched and not taken.
+    #[inline]
     pub fn fetched(&self) -> usize {
         self.rows.len()
     }

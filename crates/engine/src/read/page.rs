@@ -353,6 +353,7 @@ impl<'a> Filling<'a> {
     }
 
     /// Takes a record into the page, or passes it by.
+    #[inline]
     fn take(&mut self, record: Record, matches: bool, original: &mut Original) -> Flow {
         let bytes = record.bytes();
         if !matches {
@@ -386,6 +387,7 @@ impl<'a> Filling<'a> {
         }
     }
 
+    #[inline]
     fn examined(&mut self, record: &Record, original: &mut Original) {
         if original.pieces_below.is_none_or(|below| record.position.time >= below) {
             original.examined += record.bytes() as u64;

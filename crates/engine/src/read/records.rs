@@ -168,6 +168,7 @@ impl RecordReader {
 
     /// The next record, if it is certain without a look at the store: most have one item, and the row behind it shows that
     /// there is no other.
+    #[inline]
     pub(crate) fn ready(&mut self) -> Option<Record> {
         let second = self.reader.peek_second()?;
         let single = self.gathered_position.is_none()
