@@ -17,8 +17,8 @@ use std::{
 use anabranch_api::v1;
 use anabranch_engine::{Engine, EngineError, NamespaceRecord, error::bad_namespace_name};
 use anabranch_model::{NamespaceConfig, NamespaceName, Slice, Timestamp};
-use anabranch_runtime::Env;
-use futures_util::FutureExt;
+use anabranch_runtime::{Env, Task};
+use futures_util::{FutureExt, StreamExt, stream, stream::BoxStream};
 use tokio::sync::mpsc;
 use tonic::Code;
 use tracing::Instrument as _;
@@ -43,8 +43,8 @@ const READ_AHEAD: usize = 1;
 
 /// What a request answers.
 pub(crate) type Answer<T> = Result<T, Failure>;
-/// Pages of a stream.
-pub(crate) type Pages = mpsc::Receiver<Answer<FoundPage>>;
+/// Pages of a stream, as they are answered.
+pub(crate) type Pages<T> = BoxStream<'static, Answer<T>>;
 
 /// The engine as messages see it.
 pub(crate) struct Operations {
@@ -124,40 +124,55 @@ impl Operations {
         Ok(aggregate_response(counted, namespace, self.env.monotonic().saturating_sub(begun)))
     }
 
-    /// Reads a history page after page, a little ahead of whoever takes them. Ends when nobody does any more.
-    pub(crate) fn stream(
+    /// Reads a history page after page, a little ahead of whoever takes them. Ends when nobody does any more. Pages are brought
+    /// into their form beside that, by threads that give way, too: those that answer small reads only hand them on.
+    pub(crate) fn stream<T: Send + 'static>(
         self: &Arc<Self>,
         protocol: Protocol,
         message: v1::ReadEventRecordsRequest,
         timeout: Option<Duration>,
         permit: Option<Permit>,
-    ) -> Pages {
+        form: fn(FoundPage) -> Answer<T>,
+    ) -> Pages<T> {
         let (sender, pages) = mpsc::channel(READ_AHEAD);
         let this = self.clone();
         let span = tracing::Span::current();
         let work = async move {
             let _permit = permit;
-            let scan = AssertUnwindSafe(Box::pin(this.scan(message, timeout, &sender))).catch_unwind();
-            let guarded = async {
-                scan.await.unwrap_or_else(|_| {
-                    this.observe.panics.inc();
-                    Err(Failure::internal("the server failed while reading; its log has more"))
-                })
-            };
+            let scan = this.guarded(Box::pin(this.scan(message, timeout, form, &sender)));
             // A stream that ended by a failure must not look complete.
-            if let Err(failure) = this.observe.track(protocol, "StreamEventRecords", guarded).await {
+            if let Err(failure) = this.observe.track(protocol, "StreamEventRecords", scan).await {
                 let _ = sender.send(Err(failure)).await;
             }
         };
-        self.env.spawn_in_background(work.instrument(span));
-        pages
+        let reading = self.env.spawn_in_background(work.instrument(span));
+        stream::unfold(Some((pages, reading)), async |rest| {
+            let (mut pages, reading) = rest?;
+            let page = match pages.recv().await {
+                Some(Ok(page)) => page.await.unwrap_or_else(|| Err(cut_short())),
+                Some(Err(failure)) => Err(failure),
+                None => return reading.await.is_none().then(|| (Err(cut_short()), None)),
+            };
+            let rest = page.is_ok().then_some((pages, reading));
+            Some((page, rest))
+        })
+        .boxed()
     }
 
-    async fn scan(
-        &self,
+    /// What panics is a failure like another.
+    async fn guarded<T>(&self, work: impl Future<Output = Answer<T>>) -> Answer<T> {
+        AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_| {
+            self.observe.panics.inc();
+            Err(Failure::internal("the server failed while reading; its log has more"))
+        })
+    }
+
+    async fn scan<T: Send + 'static>(
+        self: &Arc<Self>,
         message: v1::ReadEventRecordsRequest,
         timeout: Option<Duration>,
-        sender: &mpsc::Sender<Answer<FoundPage>>,
+        form: fn(FoundPage) -> Answer<T>,
+        sender: &mpsc::Sender<Answer<Task<Answer<T>>>>,
     ) -> Answer<()> {
         let deadline = timeout.map(|timeout| self.env.monotonic() + timeout);
         let (namespace, series) = (message.namespace.clone(), message.time_series_id.clone());
@@ -166,7 +181,9 @@ impl Operations {
         while let Some(page) = bulk.next().await {
             let took = self.env.monotonic().saturating_sub(begun);
             let page = FoundPage { page: page?, namespace: namespace.clone(), series: series.clone(), took };
-            if sender.send(Ok(page)).await.is_err() {
+            let this = self.clone();
+            let formed = self.env.spawn_in_background(async move { this.guarded(async { form(page) }).await });
+            if sender.send(Ok(formed)).await.is_err() {
                 return Ok(()); // nobody listens any more
             }
             begun = self.env.monotonic();
@@ -298,6 +315,12 @@ impl Operations {
     fn since(&self, begun: Duration) -> Option<anabranch_api::wkt::Duration> {
         duration(self.env.monotonic().saturating_sub(begun))
     }
+}
+
+/// A stream whose work was ended must not look complete either.
+fn cut_short() -> Failure {
+    let reason = "the stream was cut short; go on with the token of the last page".to_owned();
+    EngineError::NotServing { reason }.into()
 }
 
 fn count(events: usize) -> u32 {

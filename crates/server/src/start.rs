@@ -253,3 +253,54 @@ fn watch_health(operations: Arc<Operations>, health: HealthReporter, mut stoppin
         }
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use anabranch_api::v1::{CreateNamespaceRequest, ReadEventRecordsRequest};
+    use futures_util::StreamExt;
+
+    use super::*;
+    use crate::operations::Answer;
+
+    /// A server with an empty namespace, and a request for all of a history in it.
+    async fn server(directory: &tempfile::TempDir) -> (Server, ReadEventRecordsRequest) {
+        let mut config = Config::default();
+        config.store.data = directory.path().to_owned();
+        config.listen.grpc = ([127, 0, 0, 1], 0).into();
+        config.listen.http = ([127, 0, 0, 1], 0).into();
+        let server = Server::start(config, Env::system()).await.unwrap();
+        let namespace = "plays".to_owned();
+        let create = CreateNamespaceRequest { name: namespace.clone(), ..CreateNamespaceRequest::default() };
+        server.operations.create_namespace(create).await.unwrap();
+        let time_series_id = "profile:123".to_owned();
+        (server, ReadEventRecordsRequest { namespace, time_series_id, ..ReadEventRecordsRequest::default() })
+    }
+
+    /// Encoding a whole history must not keep the threads busy that answer everybody else.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn pages_of_a_stream_get_their_form_from_threads_that_give_way() {
+        let directory = tempfile::tempdir().unwrap();
+        let (server, all) = server(&directory).await;
+        let form = |_| Ok(std::thread::current().name().map(str::to_owned));
+        let mut pages = server.operations.stream(Protocol::Grpc, all, None, None, form);
+        let thread = pages.next().await.expect("even an empty history is a page").unwrap();
+        assert_eq!(thread.as_deref(), Some("anabranch-background"));
+        assert!(pages.next().await.is_none());
+        server.shutdown().await.unwrap();
+    }
+
+    /// A history must not look shorter than it is because its page could not be written, or its server ended.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_stream_that_is_cut_short_says_so() {
+        let directory = tempfile::tempdir().unwrap();
+        let (server, all) = server(&directory).await;
+        let panics = |_| -> Answer<()> { panic!("on purpose") };
+        let pages = server.operations.stream(Protocol::Grpc, all.clone(), None, None, panics);
+        let ends: Vec<_> = pages.map(|page| page.expect_err("it panicked").reason).collect().await;
+        assert_eq!(ends, ["INTERNAL"]);
+        server.operations.env.kill();
+        let pages = server.operations.stream(Protocol::Grpc, all, None, None, |_| Ok(()));
+        let ends: Vec<_> = pages.map(|page| page.expect_err("it was ended").reason).collect().await;
+        assert_eq!(ends, ["NOT_SERVING"]);
+    }
+}

@@ -1,7 +1,8 @@
 //! Pages go from the engine's records to the wire without a message in between: a page of a thousand records would be built,
-//! measured and taken apart again only to be copied. The bytes are those of `ReadEventRecordsResponse`.
+//! measured and taken apart again only to be copied. The bytes are those of `ReadEventRecordsResponse`, and go out as they were
+//! written: a codec's buffer would be one more copy.
 
-use std::{convert::Infallible, sync::Arc};
+use std::{convert::Infallible, future::ready, sync::Arc};
 
 use anabranch_api::{
     v1::{ReadEventRecordsRequest, ReadEventRecordsResponse},
@@ -12,19 +13,21 @@ use axum::{
     Router,
     body::Body,
     extract::Request,
+    http::{HeaderMap, HeaderValue, header::CONTENT_TYPE, request::Parts},
     response::{IntoResponse, Response},
 };
-use bytes::BufMut;
-use futures_util::{StreamExt, future::BoxFuture, stream::BoxStream};
+use bytes::Bytes;
+use futures_util::{FutureExt, Stream, StreamExt, future::BoxFuture, stream};
+use http_body::Frame;
+use http_body_util::StreamBody;
 use prost::{
     Message,
-    encoding::{self, WireType, encode_key, encode_varint, encoded_len_varint, key_len},
+    encoding::{self, encoded_len_varint, key_len},
 };
-use tokio_stream::wrappers::ReceiverStream;
 use tonic::{
     Status,
-    codec::{BufferSettings, Codec, EncodeBuf, Encoder},
-    server::{Grpc, ServerStreamingService, UnaryService},
+    codec::{BufferSettings, Streaming},
+    metadata::GRPC_CONTENT_TYPE,
 };
 use tonic_prost::ProstDecoder;
 use tower::service_fn;
@@ -34,181 +37,203 @@ use crate::{
     convert::reads::FoundPage,
     limits::{Permit, timeout},
     observe::Protocol,
-    operations::Operations,
+    operations::{Answer, Operations},
 };
+
+/// An rpc that answers pages.
+type Rpc = fn(Arc<Operations>, Parts, ReadEventRecordsRequest) -> BoxFuture<'static, Result<Response, Status>>;
 
 /// Adds the two rpcs that answer pages, in front of the generated service.
 pub(super) fn add(router: Router, operations: &Arc<Operations>, max_message_bytes: usize) -> Router {
-    let (read, stream) = (operations.clone(), operations.clone());
-    let grpc = move || Grpc::new(PageCodec).max_decoding_message_size(max_message_bytes);
-    let unary = service_fn(move |request: Request| {
-        let operations = read.clone();
-        async move { answer(grpc().unary(ReadPage(operations), request).await) }
-    });
-    let streaming = service_fn(move |request: Request| {
-        let operations = stream.clone();
-        async move { answer(grpc().server_streaming(StreamPages(operations), request).await) }
-    });
+    let service = |rpc: Rpc| {
+        let operations = operations.clone();
+        service_fn(move |request: Request| {
+            let operations = operations.clone();
+            async move {
+                let answer = match received(request, max_message_bytes).await {
+                    Ok((parts, message)) => rpc(operations, parts, message).await,
+                    Err(status) => Err(status),
+                };
+                Ok::<_, Infallible>(answer.unwrap_or_else(Status::into_http))
+            }
+        })
+    };
     router
-        .route_service("/anabranch.v1.TimeSeriesService/ReadEventRecords", unary)
-        .route_service("/anabranch.v1.TimeSeriesService/StreamEventRecords", streaming)
+        .route_service("/anabranch.v1.TimeSeriesService/ReadEventRecords", service(read_page))
+        .route_service("/anabranch.v1.TimeSeriesService/StreamEventRecords", service(stream_pages))
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "what a service answers")]
-fn answer(response: axum::http::Response<tonic::body::Body>) -> Result<Response, Infallible> {
-    Ok(response.map(Body::new).into_response())
+/// The one message of a request.
+async fn received(request: Request, max_message_bytes: usize) -> Result<(Parts, ReadEventRecordsRequest), Status> {
+    let (parts, body) = request.into_parts();
+    if parts.headers.get("grpc-encoding").is_some_and(|encoding| encoding != "identity") {
+        return Err(Status::unimplemented("compressed requests aren't taken"));
+    }
+    let decoder = ProstDecoder::new(BufferSettings::default());
+    let mut messages = Streaming::new_request(decoder, body, None, Some(max_message_bytes));
+    let message = messages.message().await?.ok_or_else(|| Status::internal("the request has no message"))?;
+    Ok((parts, message))
 }
 
-struct ReadPage(Arc<Operations>);
+fn read_page(
+    operations: Arc<Operations>,
+    parts: Parts,
+    message: ReadEventRecordsRequest,
+) -> BoxFuture<'static, Result<Response, Status>> {
+    async move {
+        let work = operations.read(message, timeout(&parts.headers));
+        let page = operations.observe.track(Protocol::Grpc, "ReadEventRecords", work).await.map_err(status)?;
+        Ok(answer(stream::once(ready(Ok(written(page))))))
+    }
+    .boxed()
+}
 
-impl UnaryService<ReadEventRecordsRequest> for ReadPage {
-    type Response = FoundPage;
-    type Future = BoxFuture<'static, Result<tonic::Response<FoundPage>, Status>>;
+fn stream_pages(
+    operations: Arc<Operations>,
+    mut parts: Parts,
+    message: ReadEventRecordsRequest,
+) -> BoxFuture<'static, Result<Response, Status>> {
+    let (timeout, permit) = (timeout(&parts.headers), parts.extensions.remove::<Permit>());
+    let pages = operations.stream(Protocol::Grpc, message, timeout, permit, |page| Ok(written(page)));
+    ready(Ok(answer(pages))).boxed()
+}
 
-    fn call(&mut self, request: tonic::Request<ReadEventRecordsRequest>) -> Self::Future {
-        let operations = self.0.clone();
-        Box::pin(async move {
-            let timeout = timeout(request.metadata().as_ref());
-            let work = operations.read(request.into_inner(), timeout);
-            let tracked = operations.observe.track(Protocol::Grpc, "ReadEventRecords", work);
-            tracked.await.map(tonic::Response::new).map_err(status)
+/// Written pages, and how they ended.
+fn answer(pages: impl Stream<Item = Answer<Bytes>> + Send + 'static) -> Response {
+    let frames = stream::unfold(Some(Box::pin(pages)), async |pages| {
+        let mut pages = pages?;
+        Some(match pages.next().await {
+            Some(Ok(page)) => (Frame::data(page), Some(pages)),
+            Some(Err(failure)) => (trailers(&status(failure)), None),
+            None => (trailers(&Status::ok("")), None),
         })
-    }
+    });
+    let body = Body::new(StreamBody::new(frames.map(Ok::<_, Infallible>)));
+    ([(CONTENT_TYPE, GRPC_CONTENT_TYPE)], body).into_response()
 }
 
-struct StreamPages(Arc<Operations>);
-
-impl ServerStreamingService<ReadEventRecordsRequest> for StreamPages {
-    type Response = FoundPage;
-    type ResponseStream = BoxStream<'static, Result<FoundPage, Status>>;
-    type Future = BoxFuture<'static, Result<tonic::Response<Self::ResponseStream>, Status>>;
-
-    fn call(&mut self, mut request: tonic::Request<ReadEventRecordsRequest>) -> Self::Future {
-        let operations = self.0.clone();
-        Box::pin(async move {
-            let timeout = timeout(request.metadata().as_ref());
-            let permit = request.extensions_mut().remove::<Permit>();
-            let pages = operations.stream(Protocol::Grpc, request.into_inner(), timeout, permit);
-            let pages = ReceiverStream::new(pages).map(|page| page.map_err(status));
-            Ok(tonic::Response::new(pages.boxed()))
-        })
+fn trailers(status: &Status) -> Frame<Bytes> {
+    let mut trailers = HeaderMap::new();
+    // What can't stand in a header is told without its words.
+    if let Err(unwritable) = status.add_header(&mut trailers) {
+        trailers.insert(Status::GRPC_STATUS, HeaderValue::from(unwritable.code() as i32));
     }
+    Frame::trailers(trailers)
 }
 
-/// Pages out, requests in.
-#[derive(Clone, Copy)]
-struct PageCodec;
-
-impl Codec for PageCodec {
-    type Encode = FoundPage;
-    type Decode = ReadEventRecordsRequest;
-    type Encoder = PageEncoder;
-    type Decoder = ProstDecoder<ReadEventRecordsRequest>;
-
-    fn encoder(&mut self) -> PageEncoder {
-        PageEncoder
+/// A page as it goes over the wire: that it isn't compressed, how long it is, and the message.
+fn written(mut page: FoundPage) -> Bytes {
+    let records = std::mem::take(&mut page.page.records);
+    let writer = RecordWriter::new(&std::mem::take(&mut page.series));
+    // Everything but the records is a message like any other.
+    let rest: ReadEventRecordsResponse = page.into_message();
+    let lengths: Vec<usize> = records.iter().map(|record| writer.length(record)).collect();
+    let length = lengths.iter().map(|length| field_length(1, *length)).sum::<usize>() + rest.encoded_len();
+    let mut out = Vec::with_capacity(LEAD_BYTES + HEAD_BYTES + length);
+    out.resize(LEAD_BYTES, 0);
+    out.push(0);
+    out.extend_from_slice(&(length as u32).to_be_bytes());
+    for (record, length) in records.iter().zip(lengths) {
+        writer.write(record, length, &mut out);
     }
-
-    fn decoder(&mut self) -> Self::Decoder {
-        ProstDecoder::new(BufferSettings::default())
-    }
+    rest.encode_raw(&mut out);
+    Bytes::from(out).slice(LEAD_BYTES..)
 }
 
-struct PageEncoder;
+/// A page lies so far behind the beginning of its memory, which is that of a page of the machine. The kernel puts it into its own
+/// pages right behind the frame's head, and some processors copy four times as slowly to where that is a few bytes further into a
+/// page than it came from.
+const LEAD_BYTES: usize = 128;
+/// What stands before a message.
+const HEAD_BYTES: usize = 1 + size_of::<u32>();
 
-impl Encoder for PageEncoder {
-    type Item = FoundPage;
-    type Error = Status;
-
-    fn encode(&mut self, page: FoundPage, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        let mut page = page;
-        let records = std::mem::take(&mut page.page.records);
-        let mut writer = RecordWriter::new(&std::mem::take(&mut page.series));
-        // Everything but the records is a message like any other.
-        let rest: ReadEventRecordsResponse = page.into_message();
-        let all: usize = records.iter().map(|record| writer.most_bytes(record)).sum();
-        buffer.reserve(all + rest.encoded_len());
-        for record in &records {
-            writer.write(record, buffer);
-        }
-        rest.encode_raw(buffer);
-        Ok(())
-    }
-}
-
-/// More than the keys and lengths of a record's own fields, or of an item's, can take.
-const FRAMING_BYTES: usize = 48;
-
-/// Writes records of one series as the field `records` of a page. What is small is gathered and written at once: a record
-/// is two copies, one of its value and one of all that stands before it.
+/// Writes records of one series as the field `records` of a page.
 struct RecordWriter {
     /// The field that is the same in every record.
     series: Vec<u8>,
-    gathered: Vec<u8>,
 }
 
 impl RecordWriter {
     fn new(series: &str) -> Self {
         let mut field = Vec::new();
-        write_text(1, series, &mut field);
-        RecordWriter { series: field, gathered: Vec::with_capacity(256) }
+        write_bytes(1, series.as_bytes(), &mut field);
+        RecordWriter { series: field }
     }
 
-    /// At least what a record takes.
-    fn most_bytes(&self, record: &Record) -> usize {
-        self.series.len() + record.bytes() + FRAMING_BYTES * (1 + record.items.len())
+    /// How long a record is.
+    fn length(&self, record: &Record) -> usize {
+        let time = Timestamp::from_nanos(record.position.time.nanos());
+        let items = record.items.iter().map(|item| field_length(4, item_length(item)));
+        self.series.len()
+            + field_length(2, time_length(&time))
+            + field_length(3, record.position.id.len())
+            + items.sum::<usize>()
+            + if record.continued { 2 } else { 0 }
     }
 
-    fn write(&mut self, record: &Record, out: &mut impl BufMut) {
-        let RecordWriter { series, gathered } = self;
+    fn write(&self, record: &Record, length: usize, out: &mut Vec<u8>) {
         let time = Timestamp::from_nanos(record.position.time.nanos());
         let id = record.position.id.as_str();
-        let items = record.items.iter().map(|item| field_length(4, item_length(item)));
-        let length = series.len()
-            + encoding::message::encoded_len(2, &time)
-            + field_length(3, id.len())
-            + items.sum::<usize>()
-            + if record.continued { 2 } else { 0 };
-        gathered.clear();
-        write_head(1, length, gathered);
-        gathered.extend_from_slice(series);
-        encoding::message::encode(2, &time, gathered);
-        write_text(3, id, gathered);
+        write_head(1, length, out);
+        out.extend_from_slice(&self.series);
+        write_head(2, time_length(&time), out);
+        write_number(1, time.seconds as u64, out);
+        write_number(2, time.nanos as u64, out);
+        write_bytes(3, id.as_bytes(), out);
         for item in &record.items {
-            write_head(4, item_length(item), gathered);
-            write_text(1, item.key.as_str(), gathered);
+            write_head(4, item_length(item), out);
+            write_bytes(1, item.key.as_str().as_bytes(), out);
             if !item.value.is_empty() {
-                write_head(2, item.value.len(), gathered);
-                out.put_slice(gathered);
-                out.put_slice(&item.value);
-                gathered.clear();
+                write_bytes(2, &item.value, out);
             }
             if let Some(metadata) = &item.metadata {
-                write_head(3, metadata.len(), gathered);
-                gathered.extend_from_slice(metadata);
+                write_bytes(3, metadata, out);
             }
         }
         if record.continued {
-            encoding::bool::encode(5, &true, gathered);
+            encoding::bool::encode(5, &true, out);
         }
-        out.put_slice(gathered);
     }
 }
 
 /// How long a field is whose content has this length.
-fn field_length(tag: u32, bytes: usize) -> usize {
-    key_len(tag) + encoded_len_varint(bytes as u64) + bytes
+fn field_length(tag: u8, bytes: usize) -> usize {
+    key_len(tag.into()) + encoded_len_varint(bytes as u64) + bytes
 }
 
-/// The key and the length of a field.
-fn write_head(tag: u32, bytes: usize, out: &mut Vec<u8>) {
-    encode_key(tag, WireType::LengthDelimited, out);
-    encode_varint(bytes as u64, out);
+fn write_bytes(tag: u8, bytes: &[u8], out: &mut Vec<u8>) {
+    write_head(tag, bytes.len(), out);
+    out.extend_from_slice(bytes);
 }
 
-fn write_text(tag: u32, text: &str, out: &mut Vec<u8>) {
-    write_head(tag, text.len(), out);
-    out.extend_from_slice(text.as_bytes());
+/// The key and the length of a field whose number is below 16.
+#[inline]
+fn write_head(tag: u8, bytes: usize, out: &mut Vec<u8>) {
+    out.push(tag << 3 | encoding::WireType::LengthDelimited as u8);
+    write_varint(bytes as u64, out);
+}
+
+/// A field that is a number; zero isn't written.
+#[inline]
+fn write_number(tag: u8, number: u64, out: &mut Vec<u8>) {
+    if number != 0 {
+        out.push(tag << 3 | encoding::WireType::Varint as u8);
+        write_varint(number, out);
+    }
+}
+
+#[inline]
+fn write_varint(mut left: u64, out: &mut Vec<u8>) {
+    while left >= 0x80 {
+        out.push(left as u8 | 0x80);
+        left >>= 7;
+    }
+    out.push(left as u8);
+}
+
+fn time_length(time: &Timestamp) -> usize {
+    let number = |number: u64| if number == 0 { 0 } else { 1 + encoded_len_varint(number) };
+    number(time.seconds as u64) + number(time.nanos as u64)
 }
 
 fn item_length(item: &Item) -> usize {
@@ -222,14 +247,16 @@ fn item_length(item: &Item) -> usize {
 mod tests {
     use anabranch_engine::Page;
     use anabranch_model::{EventId, EventItemKey, Position};
-    use bytes::Bytes;
     use proptest::prelude::*;
 
     use super::*;
 
     fn any_record() -> impl Strategy<Value = Record> {
         let item = ("[a-c]{1,3}", prop::collection::vec(any::<u8>(), 0..300), prop::option::of("[a-c]{0,3}"));
-        (any::<i64>(), "[a-z]{1,40}", prop::collection::vec(item, 0..4), any::<bool>()).prop_map(
+        // Zero seconds and zero nanoseconds aren't written.
+        let time =
+            prop_oneof![any::<i64>(), -2_000_000_000..2_000_000_000i64, (-2..2i64).prop_map(|s| s * 1_000_000_000)];
+        (time, "[a-z]{1,40}", prop::collection::vec(item, 0..4), any::<bool>()).prop_map(
             |(time, id, items, continued)| {
                 let item = |(key, value, metadata): (String, Vec<u8>, Option<String>)| Item {
                     key: EventItemKey::new(key).unwrap(),
@@ -261,17 +288,10 @@ mod tests {
                 series: "profile:123".to_owned(),
                 took: std::time::Duration::from_millis(3),
             };
-            let mut buffer = bytes::BytesMut::new();
-            let mut writer = RecordWriter::new("profile:123");
-            for record in &page.records {
-                let before = buffer.len();
-                writer.write(record, &mut buffer);
-                prop_assert!(buffer.len() - before <= writer.most_bytes(record));
-            }
-            let mut rest = found();
-            rest.page.records.clear();
-            rest.into_message().encode_raw(&mut buffer);
-            prop_assert_eq!(buffer.freeze(), Bytes::from(found().into_message().encode_to_vec()));
+            let message = found().into_message().encode_to_vec();
+            let written = written(found());
+            prop_assert_eq!(&written[HEAD_BYTES..], &message);
+            prop_assert_eq!(&written[..HEAD_BYTES], [&[0], &(message.len() as u32).to_be_bytes()[..]].concat());
         }
     }
 }

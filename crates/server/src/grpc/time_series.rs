@@ -7,7 +7,6 @@ use anabranch_api::v1::{
     WriteEventRecordsSyncResponse, time_series_service_server::TimeSeriesService,
 };
 use futures_util::{StreamExt, stream::BoxStream};
-use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, async_trait};
 
 use super::{Services, status::status};
@@ -71,8 +70,8 @@ impl TimeSeriesService for Services {
     ) -> Result<Response<Self::StreamEventRecordsStream>, Status> {
         let timeout = timeout(request.metadata().as_ref());
         let permit = request.extensions_mut().remove::<Permit>();
-        let pages = self.0.stream(Grpc, request.into_inner(), timeout, permit);
-        let pages = ReceiverStream::new(pages).map(|page| page.map(FoundPage::into_message).map_err(status));
-        Ok(Response::new(pages.boxed()))
+        let form = |page: FoundPage| Ok(page.into_message());
+        let pages = self.0.stream(Grpc, request.into_inner(), timeout, permit, form);
+        Ok(Response::new(pages.map(|page| page.map_err(status)).boxed()))
     }
 }

@@ -14,7 +14,6 @@ use axum::{
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use serde::Serialize;
-use tokio_stream::wrappers::ReceiverStream;
 
 use super::{
     Http, errors,
@@ -64,20 +63,20 @@ pub(super) async fn stream(
             return http.answer("StreamEventRecords", failed).await;
         }
     };
-    let mut pages = ReceiverStream::new(http.operations.stream(Protocol::Http, message, timeout, permit));
+    let form = |page: FoundPage| line(&page.into_message());
+    let mut pages = http.operations.stream(Protocol::Http, message, timeout, permit, form);
     let first = match pages.next().await {
         Some(Err(failure)) => return refuse(&failure),
         first => first,
     };
-    let lines =
-        stream::iter(first).chain(pages).map(|page| Ok::<Bytes, Infallible>(line(page.map(FoundPage::into_message))));
+    let failed = |failure: Failure| Bytes::from(errors::body(&failure) + "\n");
+    let lines = stream::iter(first).chain(pages).map(move |page| Ok::<_, Infallible>(page.unwrap_or_else(failed)));
     ([(header::CONTENT_TYPE, "application/x-ndjson")], Body::from_stream(lines)).into_response()
 }
 
-fn line(page: Answer<impl Serialize>) -> Bytes {
+fn line(page: &impl Serialize) -> Answer<Bytes> {
     let unwritable = |error: serde_json::Error| Failure::internal(format!("a page has no JSON form: {error}"));
-    let written = page.and_then(|page| serde_json::to_vec(&page).map_err(unwritable));
-    let mut line = written.unwrap_or_else(|failure| errors::body(&failure).into_bytes());
+    let mut line = serde_json::to_vec(page).map_err(unwritable)?;
     line.push(b'\n');
-    line.into()
+    Ok(line.into())
 }
