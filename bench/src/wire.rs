@@ -3,7 +3,10 @@
 
 use std::{
     collections::VecDeque,
+    io,
     net::SocketAddr,
+    pin::Pin,
+    task::{Context as TaskContext, Poll, ready},
     time::{Duration, Instant},
 };
 
@@ -12,7 +15,10 @@ use anyhow::{Context, Result, bail, ensure};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use h2::{RecvStream, client::SendRequest};
 use prost::Message;
-use tokio::net::TcpStream;
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
+};
 use tonic::codegen::http::{HeaderMap, Request};
 
 pub(crate) const WRITE_SYNC: &str = "/anabranch.v1.TimeSeriesService/WriteEventRecordsSync";
@@ -50,7 +56,7 @@ impl Connection {
         let mut builder = h2::client::Builder::new();
         builder.initial_window_size(WINDOW_BYTES).initial_connection_window_size(2 * WINDOW_BYTES);
         builder.max_frame_size(FRAME_BYTES);
-        let (requests, connection) = builder.handshake(tcp).await?;
+        let (requests, connection) = builder.handshake(Evenly::new(tcp)).await?;
         // Ends with the last handle of it.
         tokio::spawn(connection);
         Ok(Connection { requests, authority: address.to_string(), tried_again: 0 })
@@ -93,6 +99,70 @@ impl Connection {
         let response = response.await.with_context(|| method)?;
         check(method, response.headers())?;
         Ok(Messages { method, body: response.into_body(), arrived: Arrived::default() })
+    }
+}
+
+/// What is received at once, at most.
+const RECEIVED_BYTES: usize = 1 << 20;
+/// Copies of so few bytes are always quick.
+const COPIED_BYTES: usize = 1 << 10;
+
+/// A connection whose bytes are received into memory that begins where theirs does. `h2` leaves room for the ten bytes that ended the answer
+/// before, so that each answer would go ten bytes further into a page than where it comes from, and some processors copy like that at
+/// a quarter of their speed or less: 300 kB took 0.09 ms longer than the driver's, whose buffer happens to lie better.
+struct Evenly {
+    tcp: TcpStream,
+    received: Box<[u8]>,
+    /// What of it is there and wasn't taken.
+    left: std::ops::Range<usize>,
+}
+
+impl Evenly {
+    fn new(tcp: TcpStream) -> Evenly {
+        Evenly { tcp, received: vec![0; RECEIVED_BYTES].into(), left: 0..0 }
+    }
+}
+
+impl AsyncRead for Evenly {
+    fn poll_read(self: Pin<&mut Self>, context: &mut TaskContext<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let Evenly { tcp, received, left } = self.get_mut();
+        if left.start == left.end {
+            let mut buffer = ReadBuf::new(received);
+            ready!(Pin::new(tcp).poll_read(context, &mut buffer))?;
+            *left = 0..buffer.filled().len();
+        }
+        let taken = left.len().min(into.remaining());
+        for piece in received[left.start..left.start + taken].chunks(COPIED_BYTES) {
+            into.put_slice(piece);
+        }
+        left.start += taken;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Evenly {
+    fn poll_write(self: Pin<&mut Self>, context: &mut TaskContext<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().tcp).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut TaskContext<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().tcp).poll_write_vectored(context, bytes)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.tcp.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut TaskContext<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().tcp).poll_flush(context)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut TaskContext<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().tcp).poll_shutdown(context)
     }
 }
 
