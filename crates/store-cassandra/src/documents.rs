@@ -20,7 +20,7 @@ use tokio::sync::Mutex;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::{
-    error::{Fate, corrupt, fate, read_error, refused, unavailable, unknown},
+    error::{Fate, corrupt, fate, read_error, refused, timed_out, unavailable, unknown},
     schema::DOCUMENTS_TABLE,
     session::Profiles,
     store::Inside,
@@ -112,9 +112,17 @@ impl Inside {
     }
 
     async fn stored(&self, key: &MetaKey) -> Result<Option<Stored>, StoreError> {
-        let answer =
-            self.session.execute_single_page(&self.documents.load, (&key.scope, &key.name), PagingState::start());
-        let (answer, _) = answer.await.map_err(|error| read_error(&error))?;
+        let deadline = self.env.monotonic().saturating_add(self.options.metadata_timeout);
+        let answer = loop {
+            let answer =
+                self.session.execute_single_page(&self.documents.load, (&key.scope, &key.name), PagingState::start());
+            match answer.await {
+                Ok((answer, _)) => break answer,
+                // A serial read is a transaction, too, and others of its scope may come before it for as long as a node waits.
+                Err(error) if timed_out(&error) && self.env.monotonic() < deadline => {}
+                Err(error) => return Err(read_error(&error)),
+            }
+        };
         let rows = answer.into_rows_result().map_err(|error| corrupt("an answer without rows", error))?;
         let row = rows.maybe_first_row::<(i64, i64, &[u8])>().map_err(|error| corrupt("a document", error))?;
         Ok(row.map(|(version, nonce, value)| Stored { document: document(version, value), nonce }))

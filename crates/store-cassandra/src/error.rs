@@ -111,6 +111,11 @@ pub(crate) fn read_error(error: &ExecutionError) -> StoreError {
     }
 }
 
+/// Whether a node waited for as long as it waits, and in vain.
+pub(crate) fn timed_out(error: &ExecutionError) -> bool {
+    matches!(error, ExecutionError::LastAttemptError(RequestAttemptError::DbError(DbError::ReadTimeout { .. }, _)))
+}
+
 /// Stored bytes that aren't what this store writes.
 pub(crate) fn corrupt(what: &str, error: impl std::fmt::Display) -> StoreError {
     StoreError::Corrupt { reason: format!("{what}: {error}") }

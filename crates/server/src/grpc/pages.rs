@@ -88,6 +88,7 @@ fn read_page(
     .boxed()
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "as every rpc takes it")]
 fn stream_pages(
     operations: Arc<Operations>,
     mut parts: Parts,
