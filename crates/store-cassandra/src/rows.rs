@@ -1,5 +1,5 @@
 //! The rows of an answer, straight from its bytes: there they lie one after the other, each as the columns that are asked for. The
-//! driver goes over every row twice and looks at the types of its columns each time, which took a page more than twice as long.
+//! driver goes over every row twice and looks at the types of its columns each time.
 
 use anabranch_model::{EventId, EventItemKey, Item, Position, Row, Timestamp};
 use anabranch_store::StoreError;
