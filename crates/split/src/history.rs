@@ -170,12 +170,11 @@ impl HistoryReader {
         }
     }
 
-    /// The row after the next one, if both were fetched.
-    #[inline]
-    pub fn peek_second(&self) -> Option<&Row> {
+    /// The rows that were fetched, to be taken from the front.
+    pub fn rows(&mut self) -> &mut VecDeque<Row> {
         match self {
-            HistoryReader::Original(reader) => reader.peek_second(),
-            HistoryReader::Split(chain) => chain.rows.get(1),
+            HistoryReader::Original(reader) => reader.rows(),
+            HistoryReader::Split(chain) => &mut chain.rows,
         }
     }
 

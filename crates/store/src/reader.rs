@@ -52,16 +52,15 @@ impl PartitionReader {
         self.rows.front()
     }
 
-    /// The row after the next one, if both were fetched.
-    #[inline]
-    pub fn peek_second(&self) -> Option<&Row> {
-        self.rows.get(1)
-    }
-
     /// Takes the next row that was fetched.
     #[inline]
     pub fn take(&mut self) -> Option<Row> {
         self.rows.pop_front()
+    }
+
+    /// The rows that were fetched, to be taken from the front.
+    pub fn rows(&mut self) -> &mut VecDeque<Row> {
+        &mut self.rows
     }
 
     /// Takes all rows that were fetched.

@@ -4,6 +4,7 @@
 use std::{
     cmp::Ordering,
     collections::{BinaryHeap, VecDeque},
+    ops::ControlFlow,
     time::Duration,
 };
 
@@ -208,6 +209,8 @@ impl<'a> Filling<'a> {
                 .filter(|reader| reader.wants_fetch(0))
                 .map(move |reader| reader.fetch(fetching, rows, bytes).instrument(span.clone()))
         });
+        // Of futures whose number isn't known, `try_join_all` wakes the task that waits for them as soon as it has begun to.
+        let fetches: Vec<_> = fetches.collect();
         try_join_all(fetches).await?;
         Ok(())
     }
@@ -302,12 +305,16 @@ impl<'a> Filling<'a> {
         let room = self.plan.page_size.saturating_sub(self.page.records.len());
         self.page.records.reserve(open.readers[0].fetched().min(room));
         loop {
-            while let Some(record) = open.readers[0].ready() {
+            let original = &mut open.originals[0];
+            let ready = open.readers[0].each_ready(|record| {
                 let matches = self.plan.condition.matches(&record);
-                let flow = self.take(record, matches, &mut open.originals[0]);
-                if flow != Flow::GoOn {
-                    return Ok(flow);
+                match self.take(record, matches, original) {
+                    Flow::GoOn => ControlFlow::Continue(()),
+                    end => ControlFlow::Break(end),
                 }
+            });
+            if let ControlFlow::Break(end) = ready {
+                return Ok(end);
             }
             self.advance(open, 0).await?;
             let Some(Candidate { head, .. }) = open.heads.pop() else { return Ok(Flow::GoOn) };
@@ -357,7 +364,7 @@ impl<'a> Filling<'a> {
     fn take(&mut self, record: Record, matches: bool, original: &mut Original) -> Flow {
         let bytes = record.bytes();
         if !matches {
-            self.examined(&record, original);
+            self.examined(&record, bytes, original);
             self.reached = Reached::Further(Progress::Event(record.position));
             return Flow::GoOn;
         }
@@ -365,7 +372,7 @@ impl<'a> Filling<'a> {
             self.page.bytes_full = true;
             return Flow::Overfull;
         }
-        self.examined(&record, original);
+        self.examined(&record, bytes, original);
         self.reached = Reached::Served;
         self.page_bytes += bytes;
         self.served += u64::from(!record.continued);
@@ -388,9 +395,9 @@ impl<'a> Filling<'a> {
     }
 
     #[inline]
-    fn examined(&mut self, record: &Record, original: &mut Original) {
+    fn examined(&mut self, record: &Record, bytes: usize, original: &mut Original) {
         if original.pieces_below.is_none_or(|below| record.position.time >= below) {
-            original.examined += record.bytes() as u64;
+            original.examined += bytes as u64;
         }
         self.seen.rows += record.items.len() as f64;
         if !record.continued {

@@ -1,7 +1,10 @@
 //! Turns the rows of one partition into records: items ascend by key whichever way the scan goes, no record is cut in
 //! two, and one that has grown past `max_record_bytes` comes in parts.
 
-use std::{ops::Bound, time::Duration};
+use std::{
+    ops::{Bound, ControlFlow},
+    time::Duration,
+};
 
 use anabranch_model::{EventItemKey, Items, Order, Position, Record, Row};
 use anabranch_runtime::Env;
@@ -166,19 +169,21 @@ impl RecordReader {
         }
     }
 
-    /// The next record, if it is certain without a look at the store: most have one item, and the row behind it shows that
-    /// there is no other.
+    /// Hands on the next records until one is refused, as long as they are certain without a look at the store: most have one
+    /// item, and the row behind it shows that there is no other.
     #[inline]
-    pub(crate) fn ready(&mut self) -> Option<Record> {
-        let second = self.reader.peek_second()?;
-        let single = self.gathered_position.is_none()
-            && self.parts.is_none()
-            && self.reader.peek().is_some_and(|first| first.position != second.position);
-        if !single {
-            return None;
+    pub(crate) fn each_ready<B>(&mut self, mut take: impl FnMut(Record) -> ControlFlow<B>) -> ControlFlow<B> {
+        if self.gathered_position.is_some() || self.parts.is_some() {
+            return ControlFlow::Continue(());
         }
-        let Row { position, item } = self.reader.take()?;
-        Some(Record { position, items: smallvec![item], continued: false })
+        let rows = self.reader.rows();
+        while let (Some(first), Some(second)) = (rows.front(), rows.get(1))
+            && first.position != second.position
+            && let Some(Row { position, item }) = rows.pop_front()
+        {
+            take(Record { position, items: smallvec![item], continued: false })?;
+        }
+        ControlFlow::Continue(())
     }
 
     /// Takes fetched rows until a record is whole.

@@ -1,7 +1,12 @@
 //! Slow stores: a page that runs out of time says so and how far it is complete; a write that does isn't acknowledged.
 
 use std::{
-    sync::{Arc, atomic::Ordering},
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Wake, Waker},
     time::Duration,
 };
 
@@ -50,6 +55,30 @@ fn a_page_that_runs_out_of_time_says_how_far_it_is_complete() {
             assert_eq!(found.len(), if filtered { 0 } else { times.len() });
         });
     }
+}
+
+/// How often something was woken.
+#[derive(Default)]
+struct Wakes(AtomicUsize);
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// To be woken before there is an answer costs a read another way through everything, and another thread its sleep.
+#[test]
+fn a_read_that_waits_for_the_store_is_left_alone_until_it_answers() {
+    run_slow(|world, slow| async move {
+        world.write(vec![event("a", world.now(), "e", &[("k", "v")])]).await.unwrap();
+        slow.scan_millis.store(20, Ordering::Relaxed);
+        let wakes = Arc::new(Wakes::default());
+        let mut read = pin!(world.read(history("a")));
+        assert!(read.as_mut().poll(&mut Context::from_waker(&Waker::from(wakes.clone()))).is_pending());
+        assert_eq!(wakes.0.load(Ordering::Relaxed), 0);
+        assert_eq!(read.await.unwrap().records.len(), 1);
+    });
 }
 
 /// R2: a page that could not move is an error, not an empty answer.

@@ -78,8 +78,7 @@ pub(crate) fn router(
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?);
     let router = pages::add(routes.prepare().into_axum_router(), operations, max_message_bytes)
-        .layer(from_fn_with_state(gate, pass))
-        .layer(from_fn_with_state(Arc::<str>::from(http_hint), only_http2));
+        .layer(from_fn_with_state((gate, Arc::<str>::from(http_hint)), enter));
     Ok((router, reporter))
 }
 
@@ -96,10 +95,10 @@ pub(crate) fn refuse(failure: &Failure) -> Response {
     status::status(failure.clone()).into_http()
 }
 
-/// A browser or `curl` that came to the wrong port learns so.
-async fn only_http2(State(hint): State<Arc<str>>, request: Request, next: Next) -> Response {
+/// Lets a request in. A browser or `curl` that came to the wrong port learns so.
+async fn enter(State((gate, hint)): State<(Gate, Arc<str>)>, request: Request, next: Next) -> Response {
     if request.version() == Version::HTTP_2 {
-        return next.run(request).await;
+        return pass(State(gate), request, next).await;
     }
     (StatusCode::HTTP_VERSION_NOT_SUPPORTED, format!("This port speaks gRPC over HTTP/2. {hint}\n")).into_response()
 }
