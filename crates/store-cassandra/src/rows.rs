@@ -59,10 +59,10 @@ impl<'a> Rows<'a> {
         }
         let key = self.key.clone();
         let mut both = self.column()?;
-        let [value, metadata] =
-            [part(&mut both)?, part(&mut both)?].map(|part| part.map(|part| self.frame.slice_ref(part)));
+        let value = part(&mut both)?.map(|value| self.frame.slice_ref(value)).unwrap_or_default();
+        let metadata = part(&mut both)?.map(|metadata| self.frame.slice_ref(metadata));
         let position = Position { time: Timestamp::from_nanos(i64::from_be_bytes(time)), id };
-        Ok(Row { position, item: Item { key, value: value.unwrap_or_default(), metadata } })
+        Ok(Row { position, item: Item { key, value, metadata } })
     }
 
     /// The next column, which is never null.

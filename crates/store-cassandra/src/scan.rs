@@ -213,8 +213,10 @@ impl Inside {
         }
         statement.set_request_timeout(Some(left));
         statement.set_page_size(i32::try_from(rows).unwrap_or(i32::MAX));
-        // A read that needs replicas of every data centre gains nothing from a second one beside it.
-        let reservation = if terms.reach == Reach::Here { self.hedge.reserve() } else { None };
+        // A read that needs replicas of every data centre gains nothing from a second one beside it, nor does one that nobody else
+        // could answer.
+        let hedged = terms.reach == Reach::Here && self.session.get_cluster_state().get_nodes_info().len() > 1;
+        let reservation = if hedged { self.hedge.reserve() } else { None };
         let profile = match (&reservation, terms.reach) {
             (Some(reservation), _) => {
                 statement.set_history_listener(Arc::new(SecondRead(reservation.clone())));

@@ -54,6 +54,8 @@ pub(crate) async fn connect(
         .connection_timeout(options.connect_timeout)
         .keepalive_interval(KEEPALIVE)
         .keepalive_timeout(KEEPALIVE)
+        // A request isn't held back for others to join it: somebody waits for most of them.
+        .write_coalescing(false)
         .schema_agreement_interval(Duration::from_millis(50))
         .schema_agreement_timeout(options.schema_timeout)
         .default_execution_profile_handle(profiles.changes.clone());

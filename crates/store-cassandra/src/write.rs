@@ -48,6 +48,10 @@ impl Inside {
         };
         let deadline = self.env.monotonic().saturating_add(timeout);
         let share = (timeout / ATTEMPT_SHARE).max(LEAST_ATTEMPT);
+        // Most calls have one, and `buffered` looks at each twice.
+        if let [batch] = &batches[..] {
+            return vec![self.write_batch(batch, changes, deadline, share).await];
+        }
         stream::iter(batches)
             .map(|batch| async move { self.write_batch(&batch, changes, deadline, share).await })
             .buffered(IN_FLIGHT)
