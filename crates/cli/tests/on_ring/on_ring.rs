@@ -59,6 +59,7 @@ fn nothing_is_lost_or_wrong_while_one_after_another_goes_away() {
 
     stage.strike(Fault::NodeStill(1));
     stage.hold(Duration::from_secs(20));
+    stage.asked_others();
     stage.heal(Fault::NodeStill(1));
     stage.goes_on();
 

@@ -193,6 +193,13 @@ impl Anabranch {
         self.process = spawn(&self.directory, &self.arguments);
     }
 
+    /// What it counts under this name.
+    pub(crate) fn counted(&self, metric: &str) -> f64 {
+        let metrics = get(self.http, "/metrics").unwrap();
+        let value = metrics.lines().find_map(|line| line.strip_prefix(metric)?.strip_prefix(' '));
+        value.unwrap_or_else(|| panic!("{metric} isn't counted")).trim().parse().unwrap()
+    }
+
     pub(crate) fn wait_until_ready(&mut self, patience: Duration) {
         let http = self.http;
         self.process.wait_until(patience, || is_ready(http)).unwrap();
@@ -200,13 +207,14 @@ impl Anabranch {
 }
 
 fn is_ready(http: SocketAddr) -> bool {
-    let ask = || -> std::io::Result<String> {
-        let mut stream = TcpStream::connect(http)?;
-        stream.set_read_timeout(Some(Duration::from_secs(2)))?;
-        stream.write_all(b"GET /readyz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        Ok(answer)
-    };
-    ask().is_ok_and(|answer| answer.starts_with("HTTP/1.1 200"))
+    get(http, "/readyz").is_ok_and(|answer| answer.starts_with("HTTP/1.1 200"))
+}
+
+fn get(http: SocketAddr, path: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(http)?;
+    stream.set_read_timeout(Some(Duration::from_secs(2)))?;
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
 }

@@ -165,6 +165,13 @@ impl Stage {
         self.tell(&format!("Cassandra node 3 {state}; it says: {said}"));
     }
 
+    /// A node that stands still costs readers little because somebody else was asked, too.
+    pub(crate) fn asked_others(&self) {
+        let hedged: f64 = self.servers.iter().map(|server| server.counted("anabranch_hedged_reads_total")).sum();
+        assert!(hedged > 0.0, "no read was sent to a second replica");
+        self.tell(&format!("{hedged} reads were sent to a second replica"));
+    }
+
     /// Lets what is struck stay so.
     pub(crate) fn hold(&self, duration: Duration) {
         thread::sleep(duration);
