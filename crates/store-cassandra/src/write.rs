@@ -48,7 +48,7 @@ impl Inside {
         };
         let deadline = self.env.monotonic().saturating_add(timeout);
         let share = (timeout / ATTEMPT_SHARE).max(LEAST_ATTEMPT);
-        // Most calls have one, and `buffered` looks at each twice.
+        // One needs no queue, which would wake its task once for nothing.
         if let [batch] = &batches[..] {
             return vec![self.write_batch(batch, changes, deadline, share).await];
         }
