@@ -102,6 +102,30 @@ struct Figure {
     measures: Vec<Measure>,
 }
 
+impl Figure {
+    /// What was measured, a line each.
+    fn rows(&self) -> String {
+        let mut text = String::new();
+        for (at, measure) in self.measures.iter().enumerate() {
+            let name = if at == 0 { self.name } else { "" };
+            let (bound, verdict) = measure.verdict();
+            let value = written(measure.unit, measure.value);
+            let line = format!("{name:<12}{:<46}{value:>14}  {bound:<12}{verdict}", measure.what);
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
+        for (what, percent) in [
+            ("the host kept of the processors meanwhile", self.stolen_percent),
+            ("latencies left out, for the host was busy", self.left_out_percent),
+        ] {
+            if let Some(percent) = percent {
+                text.push_str(&format!("{:<12}  {what:<42}{percent:>14.1} %\n", ""));
+            }
+        }
+        text
+    }
+}
+
 /// Everything that was measured, and on what.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
@@ -125,7 +149,10 @@ impl Report {
         let stolen_percent = now.zip(self.since).map(|(now, since)| now.stolen_since(since));
         self.since = now;
         let (seconds, left_out_percent) = (took.as_secs_f64(), latency::left_out_percent());
-        self.figures.push(Figure { name, seconds, stolen_percent, left_out_percent, measures });
+        let figure = Figure { name, seconds, stolen_percent, left_out_percent, measures };
+        // A run that is cut off has told what it measured.
+        eprint!("{}", figure.rows());
+        self.figures.push(figure);
     }
 
     pub(crate) fn all_met(&self) -> bool {
@@ -156,24 +183,7 @@ impl Report {
         let mut text = format!("\n{}\nmedian of {} runs", self.machine, self.runs);
         text.push_str(if self.quick { "; --quick: too small for the bounds to mean much\n\n" } else { "\n\n" });
         text.push_str(&format!("{:<12}{:<46}{:>14}  {:<12}\n", "figure", "measured", "value", "bound"));
-        for figure in &self.figures {
-            for (at, measure) in figure.measures.iter().enumerate() {
-                let name = if at == 0 { figure.name } else { "" };
-                let (bound, verdict) = measure.verdict();
-                let value = written(measure.unit, measure.value);
-                let line = format!("{name:<12}{:<46}{value:>14}  {bound:<12}{verdict}", measure.what);
-                text.push_str(line.trim_end());
-                text.push('\n');
-            }
-            for (what, percent) in [
-                ("the host kept of the processors meanwhile", figure.stolen_percent),
-                ("latencies left out, for the host was busy", figure.left_out_percent),
-            ] {
-                if let Some(percent) = percent {
-                    text.push_str(&format!("{:<12}  {what:<42}{percent:>14.1} %\n", ""));
-                }
-            }
-        }
+        text.extend(self.figures.iter().map(Figure::rows));
         text
     }
 }

@@ -95,7 +95,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// What permits, and reads sent twice, are counted as, read off when somebody asks.
+/// What permits, and calls of the store that were sent twice, are counted as, read off when somebody asks.
 pub(crate) struct PermitMetrics {
     permits: Arc<Permits>,
     store: Arc<dyn Store>,
@@ -108,6 +108,7 @@ pub(crate) struct PermitMetrics {
     refused: IntCounterVec,
     hedged: IntCounter,
     hedge_after: Gauge,
+    metadata_retries: IntCounter,
 }
 
 impl PermitMetrics {
@@ -139,10 +140,15 @@ impl PermitMetrics {
                 "After which time a read is sent to a second replica",
             )
             .expect("names are constants"),
+            metadata_retries: IntCounter::new(
+                "anabranch_metadata_retries_total",
+                "Reads and changes of metadata that were sent again",
+            )
+            .expect("names are constants"),
         }
     }
 
-    fn collectors(&self) -> [&dyn Collector; 9] {
+    fn collectors(&self) -> [&dyn Collector; 10] {
         [
             &self.in_flight,
             &self.waiting,
@@ -153,6 +159,7 @@ impl PermitMetrics {
             &self.refused,
             &self.hedged,
             &self.hedge_after,
+            &self.metadata_retries,
         ]
     }
 }
@@ -171,6 +178,7 @@ impl Collector for PermitMetrics {
             self.hedged.inc_by(hedging.doubled.saturating_sub(self.hedged.get()));
             self.hedge_after.set(hedging.after.as_secs_f64());
         }
+        self.metadata_retries.inc_by(self.store.metadata_retries().saturating_sub(self.metadata_retries.get()));
         self.heavy_limit.set(self.permits.heavy_limit() as i64);
         for (class, count) in self.permits.counts() {
             let class = class.name();

@@ -105,6 +105,10 @@ impl Store for TimedStore {
         self.inner.hedging()
     }
 
+    fn metadata_retries(&self) -> u64 {
+        self.inner.metadata_retries()
+    }
+
     async fn load(&self, key: &MetaKey) -> Result<Option<Versioned>, StoreError> {
         self.timed("load", self.inner.load(key)).await
     }

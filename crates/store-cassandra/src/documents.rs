@@ -4,7 +4,10 @@
 //! done; the expected version still, then the same change can be tried again. The levels are those of the whole cluster
 //! whatever rows are read and written at, since there is one truth about metadata.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
 use anabranch_store::{CasOutcome, MetaKey, StoreError, Version, Versioned};
 use bytes::Bytes;
@@ -43,6 +46,8 @@ pub(crate) struct Documents {
     update: PreparedStatement,
     delete: PreparedStatement,
     stripes: Vec<Arc<Mutex<()>>>,
+    /// Reads and changes that were sent again.
+    pub(crate) retries: AtomicU64,
 }
 
 impl Documents {
@@ -82,7 +87,12 @@ impl Documents {
             update: change(update).await?,
             delete: change("DELETE FROM {table} WHERE scope = ? AND name = ? IF version = ?").await?,
             stripes: (0..STRIPES).map(|_| Arc::default()).collect(),
+            retries: AtomicU64::new(0),
         })
+    }
+
+    fn count_retry(&self) {
+        self.retries.fetch_add(1, Ordering::Relaxed);
     }
 
     fn stripe(&self, scope: &str) -> &Mutex<()> {
@@ -113,15 +123,20 @@ impl Inside {
 
     async fn stored(&self, key: &MetaKey) -> Result<Option<Stored>, StoreError> {
         let deadline = self.env.monotonic().saturating_add(self.options.metadata_timeout);
+        let mut load = self.documents.load.clone();
         let answer = loop {
-            let answer =
-                self.session.execute_single_page(&self.documents.load, (&key.scope, &key.name), PagingState::start());
-            match answer.await {
+            let answer = self.session.execute_single_page(&load, (&key.scope, &key.name), PagingState::start()).await;
+            let error = match answer {
                 Ok((answer, _)) => break answer,
-                // A serial read is a transaction, too, and others of its scope may come before it for as long as a node waits.
-                Err(error) if timed_out(&error) && self.env.monotonic() < deadline => {}
-                Err(error) => return Err(read_error(&error)),
+                Err(error) => error,
+            };
+            // A serial read is a transaction, too, and others of its scope may come before it for as long as a node waits.
+            let left = deadline.saturating_sub(self.env.monotonic());
+            if !timed_out(&error) || left.is_zero() {
+                return Err(read_error(&error));
             }
+            load.set_request_timeout(Some(left));
+            self.documents.count_retry();
         };
         let rows = answer.into_rows_result().map_err(|error| corrupt("an answer without rows", error))?;
         let row = rows.maybe_first_row::<(i64, i64, &[u8])>().map_err(|error| corrupt("a document", error))?;
@@ -210,7 +225,7 @@ impl Inside {
             }
             match self.settle(change).await {
                 Settled::Outcome(outcome) => return Ok(outcome),
-                Settled::Unchanged => {}
+                Settled::Unchanged => self.documents.count_retry(),
                 Settled::Unknown => return Err(failure),
             }
         }

@@ -185,6 +185,10 @@ impl Store for CassandraStore {
         Some(self.inside.hedge.count())
     }
 
+    fn metadata_retries(&self) -> u64 {
+        self.inside.documents.retries.load(Ordering::Relaxed)
+    }
+
     async fn load(&self, key: &MetaKey) -> Result<Option<Versioned>, StoreError> {
         self.inside()?.load(key).await
     }

@@ -86,6 +86,11 @@ pub trait Store: Send + Sync + 'static {
         None
     }
 
+    /// How often a read or a change of metadata was sent again, because others came before it or its answer was lost.
+    fn metadata_retries(&self) -> u64 {
+        0
+    }
+
     /// The document of a key, as of the last change that was acknowledged anywhere.
     async fn load(&self, key: &MetaKey) -> Result<Option<Versioned>, StoreError>;
 

@@ -123,6 +123,10 @@ impl Store for FairStore {
         self.inner.hedging()
     }
 
+    fn metadata_retries(&self) -> u64 {
+        self.inner.metadata_retries()
+    }
+
     async fn load(&self, key: &MetaKey) -> Result<Option<Versioned>, StoreError> {
         self.inner.load(key).await
     }

@@ -8,6 +8,7 @@
 //! | [`cluster`] | [`Cluster`]: a ring that outlives the command that started it |
 //! | [`cache`] | where downloads lie, outside of the tree, and whether the disk has room |
 //! | [`disk`] | [`SmallDisk`]: a disk of a server's own, to be filled up |
+//! | [`http`] | one question to a server over HTTP |
 //! | [`maven`] | pinned jars from the package registry, checked against a digest |
 //! | [`spark`] | [`Spark`]: Spark with the Cassandra connector, to run jobs on this machine |
 //! | [`java`] | which Java there is, and what to type when there is none |
@@ -24,6 +25,7 @@ pub mod cassandra;
 pub mod cluster;
 pub mod disk;
 pub mod error;
+pub mod http;
 pub mod java;
 pub mod kafka;
 pub mod maven;

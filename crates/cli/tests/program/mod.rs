@@ -2,14 +2,13 @@
 
 use std::{
     fs,
-    io::{Read as _, Write as _},
-    net::{Ipv4Addr, SocketAddr, TcpStream},
+    net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     process::Command,
     time::Duration,
 };
 
-use anabranch_testbed::{cache, ports, process::ServerProcess, watchdog::Watchdog};
+use anabranch_testbed::{cache, http, ports, process::ServerProcess, watchdog::Watchdog};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_anabranch");
 
@@ -55,14 +54,14 @@ impl Program {
 
     /// Waits until what it answers at a path over HTTP is as it should be.
     pub(crate) fn wait_until(&mut self, patience: Duration, path: &str, is_so: impl Fn(u16, &str) -> bool) {
-        let http = self.http;
-        let ready = || ask(http, path).is_some_and(|(status, body)| is_so(status, &body));
+        let address = self.http;
+        let ready = || http::get(address, path).is_some_and(|(status, body)| is_so(status, &body));
         self.process.wait_until(patience, ready).unwrap();
     }
 
     /// Asks over HTTP: the status and the body; nothing when nobody answers.
     pub(crate) fn http(&self, path: &str) -> Option<(u16, String)> {
-        ask(self.http, path)
+        http::get(self.http, path)
     }
 
     /// Runs a command against this server.
@@ -76,16 +75,6 @@ impl Drop for Program {
     fn drop(&mut self) {
         let _ = self.process.kill();
     }
-}
-
-fn ask(http: SocketAddr, path: &str) -> Option<(u16, String)> {
-    let mut stream = TcpStream::connect(http).ok()?;
-    stream.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
-    stream.write_all(format!("GET {path} HTTP/1.0\r\nhost: localhost\r\n\r\n").as_bytes()).ok()?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).ok()?;
-    let (head, body) = answer.split_once("\r\n\r\n")?;
-    Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
 }
 
 /// Runs a command to its end: whether it succeeded, and both of its outputs.

@@ -3,15 +3,14 @@
 use std::{
     fmt::Write as _,
     fs,
-    io::{Read as _, Write as _},
-    net::{Ipv4Addr, SocketAddr, TcpStream},
+    net::{Ipv4Addr, SocketAddr},
     path::PathBuf,
     process::Command,
     time::{Duration, Instant},
 };
 
 use anabranch_model::Timestamp;
-use anabranch_testbed::{cache, ports, process::ServerProcess, watchdog::Watchdog};
+use anabranch_testbed::{cache, http, ports, process::ServerProcess, watchdog::Watchdog};
 use serde_json::Value;
 
 use super::load::{Oracle, value_of};
@@ -195,26 +194,14 @@ impl Anabranch {
 
     /// What it counts under this name.
     pub(crate) fn counted(&self, metric: &str) -> f64 {
-        let metrics = get(self.http, "/metrics").unwrap();
+        let (_, metrics) = http::get(self.http, "/metrics").unwrap();
         let value = metrics.lines().find_map(|line| line.strip_prefix(metric)?.strip_prefix(' '));
         value.unwrap_or_else(|| panic!("{metric} isn't counted")).trim().parse().unwrap()
     }
 
     pub(crate) fn wait_until_ready(&mut self, patience: Duration) {
-        let http = self.http;
-        self.process.wait_until(patience, || is_ready(http)).unwrap();
+        let address = self.http;
+        let is_ready = || http::get(address, "/readyz").is_some_and(|(status, _)| status == 200);
+        self.process.wait_until(patience, is_ready).unwrap();
     }
-}
-
-fn is_ready(http: SocketAddr) -> bool {
-    get(http, "/readyz").is_ok_and(|answer| answer.starts_with("HTTP/1.1 200"))
-}
-
-fn get(http: SocketAddr, path: &str) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect(http)?;
-    stream.set_read_timeout(Some(Duration::from_secs(2)))?;
-    write!(stream, "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    Ok(answer)
 }
