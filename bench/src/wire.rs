@@ -249,6 +249,13 @@ impl Arrived {
 
     fn take(&mut self, length: usize) -> Bytes {
         self.bytes -= length;
+        // Nearly always a message comes in one frame, and is taken as it lies.
+        if let Some(chunk) = self.chunks.front_mut().filter(|chunk| chunk.len() > length) {
+            return chunk.split_to(length);
+        }
+        if self.chunks.front().is_some_and(|chunk| chunk.len() == length) {
+            return self.chunks.pop_front().unwrap_or_default();
+        }
         let mut whole = BytesMut::with_capacity(length);
         while whole.len() < length {
             let Some(chunk) = self.chunks.front_mut() else { break };

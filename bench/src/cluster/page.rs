@@ -28,7 +28,7 @@ pub(super) async fn measure(bench: &Bench, site: &mut Site) -> Result<Vec<Measur
         site.set_mode(&wide, ReadMode::On).await?;
         let split = turns(bench, &sides, node, &wide, PAGE_SIZE, run).await?;
         let few = turns(bench, &sides, node, &wide, FEW, run).await?;
-        let forgetful = site.serve_from_the_node(&wide).await?;
+        let forgetful = site.serve_from_the_node(std::slice::from_ref(&wide)).await?;
         let sides = [site.by_driver(), Side::Server(forgetful.grpc)];
         let split_on_the_node = turns(bench, &sides, node, &wide, PAGE_SIZE, run).await?;
         let few_on_the_node = turns(bench, &sides, node, &wide, FEW, run).await?;

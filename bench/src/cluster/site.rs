@@ -106,9 +106,11 @@ impl Site {
     }
 
     /// Another server on the same rows, which keeps next to nothing of the pieces that it read.
-    pub(crate) async fn serve_from_the_node(&self, history: &Wide) -> Result<Server> {
+    pub(crate) async fn serve_from_the_node(&self, histories: &[Wide]) -> Result<Server> {
         let server = self.serve_beside("forgetful", self.node, &[("ANABRANCH_STORE_CACHE", "1MiB")])?;
-        until_read_from(&mut server.connect().await?, history, true).await?;
+        for history in histories {
+            until_read_from(&mut server.connect().await?, history, true).await?;
+        }
         Ok(server)
     }
 
