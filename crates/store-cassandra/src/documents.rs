@@ -123,20 +123,16 @@ impl Inside {
 
     async fn stored(&self, key: &MetaKey) -> Result<Option<Stored>, StoreError> {
         let deadline = self.env.monotonic().saturating_add(self.options.metadata_timeout);
-        let mut load = self.documents.load.clone();
         let answer = loop {
-            let answer = self.session.execute_single_page(&load, (&key.scope, &key.name), PagingState::start()).await;
-            let error = match answer {
+            let answer =
+                self.session.execute_single_page(&self.documents.load, (&key.scope, &key.name), PagingState::start());
+            match answer.await {
                 Ok((answer, _)) => break answer,
-                Err(error) => error,
-            };
-            // A serial read is a transaction, too, and others of its scope may come before it for as long as a node waits.
-            let left = deadline.saturating_sub(self.env.monotonic());
-            if !timed_out(&error) || left.is_zero() {
-                return Err(read_error(&error));
+                // A serial read is a transaction, too, and others of its scope may come before it for as long as a node waits.
+                // Where that was nearly all of the time, one more attempt still has its own.
+                Err(error) if timed_out(&error) && self.env.monotonic() < deadline => self.documents.count_retry(),
+                Err(error) => return Err(read_error(&error)),
             }
-            load.set_request_timeout(Some(left));
-            self.documents.count_retry();
         };
         let rows = answer.into_rows_result().map_err(|error| corrupt("an answer without rows", error))?;
         let row = rows.maybe_first_row::<(i64, i64, &[u8])>().map_err(|error| corrupt("a document", error))?;

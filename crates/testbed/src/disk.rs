@@ -51,7 +51,10 @@ impl SmallDisk {
 
     /// Gives the room back that was filled.
     pub fn give_back(&self) -> Result<(), TestbedError> {
-        fs::remove_file(self.filler()).map_err(cannot(format!("empty {}", self.path.display())))
+        let what = || format!("empty {}", self.path.display());
+        // A file that is gone keeps its room while anybody has it open, as a process that is just being started may.
+        File::create(self.filler()).map_err(cannot(what()))?;
+        fs::remove_file(self.filler()).map_err(cannot(what()))
     }
 
     /// Takes the disk away, with all that is on it.
@@ -93,8 +96,10 @@ mod tests {
         };
         assert!(disk.fill().unwrap() >= 1 << 20);
         assert_eq!(fs::write(at.join("more"), "x").unwrap_err().kind(), ErrorKind::StorageFull);
+        let open_elsewhere = File::open(disk.filler()).unwrap();
         disk.give_back().unwrap();
         fs::write(at.join("more"), "x").unwrap();
+        drop(open_elsewhere);
         drop(guard);
         assert!(!directory.exists());
         let mounts = fs::read_to_string("/proc/mounts").unwrap();
