@@ -33,7 +33,7 @@ pub(super) async fn measure(bench: &Bench, site: &mut Site) -> Result<Vec<Measur
         let again = |history: &Wide| places(history, PAGES_PER_TURN, &mut random).repeat(turns as usize);
         let kept = medians(&mut kept, &histories, histories.each_ref().map(again)).await?;
         for (what, medians) in [
-            ("page p50 from the node, slowest size to quickest", node),
+            ("page p50 from the node, slowest to quickest", node),
             ("page p50 of what is kept, slowest to quickest", kept),
         ] {
             sheet.bounded(what, Unit::Ratio, Bound::AtMost(1.3), spread(medians));
