@@ -63,10 +63,10 @@ fn places(history: &Wide, count: u32, random: &mut Random) -> Vec<u64> {
 /// What pages at these places took, in milliseconds, histories taking turns. The first turn doesn't count.
 async fn medians(client: &mut Client, histories: &[Wide; 3], places: [Vec<u64>; 3]) -> Result<[f64; 3]> {
     let mut latencies = [Latencies::new()?, Latencies::new()?, Latencies::new()?];
-    let turns = places[0].len() / PAGES_PER_TURN as usize;
-    for turn in 0..turns {
-        for ((history, places), latencies) in histories.iter().zip(&places).zip(&mut latencies) {
-            for place in places.iter().skip(turn * PAGES_PER_TURN as usize).take(PAGES_PER_TURN as usize) {
+    let mut turns = places.each_ref().map(|places| places.chunks(PAGES_PER_TURN as usize));
+    for turn in 0..turns[0].len() {
+        for ((history, turns), latencies) in histories.iter().zip(&mut turns).zip(&mut latencies) {
+            for place in turns.next().into_iter().flatten() {
                 let took = client.page(history, *place, PAGE_SIZE).await?;
                 if turn > 0 {
                     latencies.record(took);

@@ -202,6 +202,7 @@ fn draw_options(dice: &Dice) -> EngineOptions {
             in_flight: dice.pick(&[2, 16, 128]),
             heavy_in_flight: dice.pick(&[1, 8]),
             heavy_at_least: 1,
+            heavy_bytes_beside: 2 << 10,
             waiting: dice.pick(&[200, 4096]),
         },
         max_fan_out: dice.pick(&[1, 2, 8, 64]),

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use xxhash_rust::xxh3::Xxh3Default;
 
 use crate::{
-    Capabilities, CasOutcome, Direction, MetaKey, PartitionBatch, Permits, ReadClass, Sample, Scan, ScanPage, Store,
-    StoreError, TableEstimate, Version, Versioned, hedge::HedgeCount,
+    Capabilities, CasOutcome, Direction, MetaKey, PartitionBatch, Permits, ReadClass, Sample, Scan, ScanPage, ScanSpan,
+    Store, StoreError, TableEstimate, Version, Versioned, hedge::HedgeCount,
 };
 
 /// How long a read without a deadline of its own waits for its turn.
@@ -85,10 +85,15 @@ impl Store for FairStore {
         if self.class == ReadClass::Bulk {
             timeout = timeout.min(LONGEST_BULK_READ);
         }
-        let page = if timeout == scan.timeout {
+        let max_bytes = match scan.span {
+            ScanSpan::Interval { .. } => scan.max_bytes.min(permit.max_bytes()),
+            // Parts of a record end where so much of it was asked for.
+            ScanSpan::Event { .. } => scan.max_bytes,
+        };
+        let page = if (timeout, max_bytes) == (scan.timeout, scan.max_bytes) {
             self.inner.scan(scan).await?
         } else {
-            self.inner.scan(&Scan { timeout, ..scan.clone() }).await?
+            self.inner.scan(&Scan { timeout, max_bytes, ..scan.clone() }).await?
         };
         permit.done(page.rows.iter().map(|row: &Row| row.bytes() as u64).sum());
         Ok(page)
@@ -151,5 +156,73 @@ impl Store for FairStore {
 
     async fn close(&self) -> Result<(), StoreError> {
         self.inner.close().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::Bound;
+
+    use anabranch_model::Timestamp;
+    use anabranch_runtime::run_simulated;
+
+    use super::*;
+    use crate::{
+        After, MemoryStore, PermitOptions,
+        suite::fixture::{DIRECTIONS, EVER, make_table, partition, position, row, scan, within, write},
+    };
+
+    /// R1: what is cut short beside small reads says so, and goes on where it ended.
+    #[test]
+    fn a_heavy_read_beside_small_ones_comes_in_short_pages_that_hold_everything() {
+        run_simulated(7, Timestamp::from_seconds(0), |env| async move {
+            let store: Arc<dyn Store> = Arc::new(MemoryStore::new(env.clone()));
+            let table = make_table(&store, "data_20260328").await;
+            let partition = partition("s", 0, 0);
+            let rows: Vec<Row> = (0..9).rev().map(|time| row(time, "e", "k", "value")).collect();
+            write(&store, &table, &partition, &rows).await;
+            let two = (rows[0].bytes() + rows[1].bytes()) as usize;
+            let options = PermitOptions { heavy_bytes_beside: two, ..PermitOptions::default() };
+            let permits = Arc::new(Permits::new(env.clone(), options));
+            let [small, bulk] =
+                [ReadClass::Small, ReadClass::Bulk].map(|class| FairStore::new(store.clone(), permits.clone(), class));
+            for direction in DIRECTIONS {
+                let all = scan(&table, &partition, within(EVER), direction);
+                assert_eq!(small.scan(&all).await.unwrap().rows.len(), 9, "a small read is never cut");
+                let (mut found, mut after) = (Vec::new(), None);
+                loop {
+                    let span = ScanSpan::Interval { interval: EVER, after };
+                    let page = bulk.scan(&Scan { span, ..all.clone() }).await.unwrap();
+                    assert!((1..=2).contains(&page.rows.len()), "{:?}", page.rows);
+                    after = page.rows.last().map(|row| After::Row(row.key()));
+                    found.extend(page.rows);
+                    if !page.more {
+                        break;
+                    }
+                }
+                assert_eq!(found, store.scan(&all).await.unwrap().rows);
+            }
+            env.sleep(Duration::from_secs(2)).await;
+            let all = scan(&table, &partition, within(EVER), Direction::Forward);
+            assert_eq!(bulk.scan(&all).await.unwrap().rows, rows, "once nobody else reads");
+        });
+    }
+
+    #[test]
+    fn parts_of_a_record_end_where_they_would_without_small_reads() {
+        run_simulated(7, Timestamp::from_seconds(0), |env| async move {
+            let store: Arc<dyn Store> = Arc::new(MemoryStore::new(env.clone()));
+            let table = make_table(&store, "data_20260328").await;
+            let partition = partition("s", 0, 0);
+            let items: Vec<Row> = ["a", "b", "c"].map(|key| row(1, "e", key, "value")).to_vec();
+            write(&store, &table, &partition, &items).await;
+            let options = PermitOptions { heavy_bytes_beside: 1, ..PermitOptions::default() };
+            let permits = Arc::new(Permits::new(env.clone(), options));
+            permits.acquire(ReadClass::Small, 1, PATIENCE).await.unwrap().done(1);
+            let bulk = FairStore::new(store, permits, ReadClass::Bulk);
+            let event = ScanSpan::Event { position: position(1, "e"), from: Bound::Unbounded };
+            let page = bulk.scan(&scan(&table, &partition, event, Direction::Forward)).await.unwrap();
+            assert_eq!(page.rows, items);
+        });
     }
 }

@@ -9,8 +9,9 @@
 //! Within a class permits are shared between series by bytes (start-time fair queueing, in `queue`): a series that has
 //! read much waits behind one that has read little, however many reads it has waiting. How many bulk and background reads
 //! are in flight follows what small reads observe of the store (in `limit`): all that are allowed while nobody else is
-//! there, down to [`PermitOptions::heavy_at_least`] while small reads are slower than they usually are. Small reads themselves have a fixed bound:
-//! held back by their own latency they would wait for each other.
+//! there, down to [`PermitOptions::heavy_at_least`] while small reads are slower than they usually are. As long as there are small
+//! reads, each of the others is short, too ([`PermitOptions::heavy_bytes_beside`]): a small read that comes late waits for one of them.
+//! Small reads themselves have a fixed bound: held back by their own latency they would wait for each other.
 //!
 //! Where nobody waits, a permit costs one lock that nobody holds for long. The queue is bounded; a read that finds it
 //! full is refused at once with [`StoreError::Overloaded`]. Writes and metadata need no permit: leases and
@@ -82,13 +83,21 @@ pub struct PermitOptions {
     pub heavy_in_flight: usize,
     /// So many of them always may be, however slow small reads are; at least one.
     pub heavy_at_least: usize,
+    /// The most that a bulk or background read brings while there are small reads, too.
+    pub heavy_bytes_beside: usize,
     /// Reads that may wait; background ones only in the first half.
     pub waiting: usize,
 }
 
 impl Default for PermitOptions {
     fn default() -> Self {
-        PermitOptions { in_flight: 128, heavy_in_flight: 16, heavy_at_least: 1, waiting: 4096 }
+        PermitOptions {
+            in_flight: 128,
+            heavy_in_flight: 16,
+            heavy_at_least: 1,
+            heavy_bytes_beside: 384 << 10,
+            waiting: 4096,
+        }
     }
 }
 
@@ -133,6 +142,8 @@ pub struct Permit {
     charged: u64,
     /// How long it was waited for.
     waited: Duration,
+    /// The most that it should bring.
+    max_bytes: usize,
     granted: Duration,
     /// Whether no heavy read was in flight when this began.
     alone: bool,
@@ -272,7 +283,9 @@ impl State {
         count.granted += 1;
         count.waited += u64::from(!waited.is_zero());
         count.waited_for += waited;
-        Permit { permits: permits.clone(), class, flow, charged, waited, granted: now, alone, read: None }
+        let brief = class.is_heavy() && !self.limit.is_quiet(now);
+        let max_bytes = if brief { permits.options.heavy_bytes_beside } else { usize::MAX };
+        Permit { permits: permits.clone(), class, flow, charged, waited, max_bytes, granted: now, alone, read: None }
     }
 }
 
@@ -280,6 +293,11 @@ impl Permit {
     /// How long it was waited for.
     pub fn waited(&self) -> Duration {
         self.waited
+    }
+
+    /// The most that the read should bring.
+    pub fn max_bytes(&self) -> usize {
+        self.max_bytes
     }
 
     /// The read is done and brought so many bytes.

@@ -163,6 +163,7 @@ impl PieceReader {
         if page.rows.is_empty() && page.more {
             return Err(StoreError::Unavailable { reason: "an empty page that says more would follow".to_owned() });
         }
+        self.rows.reserve((page.rows.len() as f64 * self.density.rows.max(1.0)) as usize);
         for row in page.rows {
             // A block holds all of its oldest event.
             let block = row.item.key.is_block();

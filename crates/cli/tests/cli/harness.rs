@@ -2,12 +2,12 @@
 
 use std::{
     fs::{self, File},
-    io::{BufRead, BufReader, Read, Write},
-    net::TcpStream,
+    io::{BufRead, BufReader, Write},
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
 };
 
+use anabranch_testbed::http;
 use tempfile::TempDir;
 
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_anabranch");
@@ -179,12 +179,7 @@ impl Server<'_> {
 
     /// What it answers at a path over HTTP.
     pub(crate) fn get(&self, path: &str) -> (u16, String) {
-        let mut stream = TcpStream::connect(self.http.strip_prefix("http://").unwrap()).unwrap();
-        stream.write_all(format!("GET {path} HTTP/1.0\r\nhost: localhost\r\n\r\n").as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+        http::get(self.http.strip_prefix("http://").unwrap().parse().unwrap(), path).unwrap()
     }
 
     pub(crate) fn pid(&self) -> u32 {

@@ -24,9 +24,9 @@ use crate::{
 const READ_AHEAD: usize = 4;
 /// A piece bigger than this is read page by page.
 const MAX_AHEAD_BYTES: u64 = 16 << 20;
-/// What is read of a piece at once, to be cut into pages: a store far away answers a few times for a piece, not for every page.
+/// What is read of a piece before it is cut into pages. Where a chunk ends, some of what was fetched is thrown away and fetched again.
 const CHUNK_RECORDS: usize = 16 << 10;
-const CHUNK_BYTES: usize = 512 << 10;
+const CHUNK_BYTES: usize = 2 << 20;
 /// How long a page may take, its turn at the store included. A page on its own is refused much sooner; here giving up would cost all that
 /// was read before it, and how many wait is bounded by how many streams there are.
 const PAGE_TIME: Duration = Duration::from_secs(60);
@@ -242,13 +242,19 @@ struct Cutter<'a> {
 impl Cutter<'_> {
     /// Takes a chunk in. Where it is the last, or falls short, a page ends with it and tells what it says of its end.
     fn take(&mut self, mut chunk: Page, last: bool) {
-        for record in std::mem::take(&mut chunk.records) {
+        let mut records = std::mem::take(&mut chunk.records).into_iter();
+        while let Some(record) = records.next() {
             let bytes = record.bytes();
             if self.page.records.len() >= self.plan.page_size || self.bytes + bytes > self.plan.page_bytes {
                 self.end_page();
             }
             self.bytes += bytes;
             self.served += u64::from(!record.continued);
+            if self.page.records.is_empty()
+                && let Some(Ok(before)) = self.pages.last()
+            {
+                self.page.records.reserve(before.records.len().min(1 + records.len())); // pages are much alike
+            }
             self.page.records.push(record);
         }
         self.page.partitions_read += chunk.partitions_read;

@@ -270,7 +270,7 @@ impl<'a> Filling<'a> {
         if !self.plan.condition.is_trivial() {
             rows = rows.max(FILTERED_ROWS);
         }
-        let bytes = self.plan.page_bytes + LEAST_BYTES;
+        let bytes = self.plan.page_bytes.saturating_sub(self.page_bytes) + LEAST_BYTES;
         match partitions {
             0 | 1 => (rows, bytes),
             // Hashing spreads evenly, but not perfectly.
@@ -302,9 +302,9 @@ impl<'a> Filling<'a> {
 
     /// As [`Filling::drain`] where there is nothing to merge: what was fetched goes straight into the page.
     async fn drain_one(&mut self, open: &mut OpenGroup) -> Result<Flow, Stop> {
-        let room = self.plan.page_size.saturating_sub(self.page.records.len());
-        self.page.records.reserve(open.readers[0].fetched().min(room));
         loop {
+            let room = self.plan.page_size.saturating_sub(self.page.records.len());
+            self.page.records.reserve(open.readers[0].fetched().min(room));
             let original = &mut open.originals[0];
             let ready = open.readers[0].each_ready(|record| {
                 let matches = self.plan.condition.matches(&record);

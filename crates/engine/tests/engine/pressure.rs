@@ -172,7 +172,7 @@ fn a_flood_is_refused_before_queues_grow() {
 /// R2: the same where the store's own queue is full. A page that has something says that it is short.
 #[test]
 fn a_read_that_finds_no_room_at_the_store_is_refused_or_short_and_counted() {
-    let permits = PermitOptions { in_flight: 2, heavy_in_flight: 1, heavy_at_least: 1, waiting: 4 };
+    let permits = PermitOptions { in_flight: 2, heavy_in_flight: 1, waiting: 4, ..PermitOptions::default() };
     run_slow_with(EngineOptions { permits, ..EngineOptions::default() }, |world, slow| async move {
         let now = world.now();
         let spread = (0..300).map(|at| event("a", now - at * 60_000_000_000, "e", &[("k", "v")])).collect();

@@ -451,6 +451,10 @@ impl Config {
                     StoreUrl::Embedded => EMBEDDED_HEAVY_READS,
                     StoreUrl::Cassandra { .. } => 1,
                 },
+                heavy_bytes_beside: match self.store.url {
+                    StoreUrl::Embedded => usize::MAX,
+                    StoreUrl::Cassandra { .. } => defaults::engine().permits.heavy_bytes_beside,
+                },
                 waiting: engine.max_store_reads_waiting,
             },
             max_fan_out: engine.max_fan_out,

@@ -58,6 +58,11 @@ impl BulkLimit {
         self.now
     }
 
+    /// Whether nobody is slowed down.
+    pub(super) fn is_quiet(&self, at: Duration) -> bool {
+        self.last_small.is_none_or(|last| at.saturating_sub(last) >= QUIET)
+    }
+
     /// A small read took this long; `alone` when no heavy one was in flight meanwhile.
     pub(super) fn small_done(&mut self, at: Duration, took: Duration, bytes: u64, alone: bool) {
         self.last_small = Some(at);
@@ -87,7 +92,7 @@ impl BulkLimit {
 
     /// A heavy read is done; `wanted` when another one waits.
     pub(super) fn heavy_done(&mut self, at: Duration, wanted: bool) {
-        let quiet = self.last_small.is_none_or(|last| at.saturating_sub(last) >= QUIET);
+        let quiet = self.is_quiet(at);
         if !wanted || self.now >= self.most || (self.slowness > TOLERATED && !quiet) {
             return;
         }

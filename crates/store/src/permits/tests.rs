@@ -14,7 +14,8 @@ fn run<F: Future<Output = ()>>(test: impl FnOnce(Env) -> F) {
 }
 
 fn permits(env: &Env, in_flight: usize, heavy_in_flight: usize, waiting: usize) -> Arc<Permits> {
-    Arc::new(Permits::new(env.clone(), PermitOptions { in_flight, heavy_in_flight, heavy_at_least: 1, waiting }))
+    let options = PermitOptions { in_flight, heavy_in_flight, waiting, ..PermitOptions::default() };
+    Arc::new(Permits::new(env.clone(), options))
 }
 
 fn count(permits: &Permits, class: ReadClass) -> ClassCount {
@@ -173,5 +174,26 @@ fn heavy_reads_give_way_while_small_ones_are_slow_and_come_back_after() {
         assert!((1.0..2.5).contains(&mean) && late.iter().all(|heavy| *heavy >= 1), "{mean}");
         env.sleep(3 * SECOND).await;
         assert_eq!(count(&permits, ReadClass::Bulk).in_flight, 16, "once they are gone");
+    });
+}
+
+#[test]
+fn heavy_reads_are_short_as_long_as_there_are_small_ones() {
+    run(|env| async move {
+        let permits = permits(&env, 100, 16, 1000);
+        let short = PermitOptions::default().heavy_bytes_beside;
+        let heavy = [ReadClass::Bulk, ReadClass::Background];
+        for (waited, expected) in [(None, usize::MAX), (Some(SECOND / 2), short), (Some(2 * SECOND), usize::MAX)] {
+            if let Some(waited) = waited {
+                let permit = permits.acquire(ReadClass::Small, 1, SECOND).await.unwrap();
+                assert_eq!(permit.max_bytes(), usize::MAX, "small reads bring what they ask for");
+                permit.done(1000);
+                env.sleep(waited).await;
+            }
+            for class in heavy {
+                let permit = permits.acquire(class, 2, SECOND).await.unwrap();
+                assert_eq!(permit.max_bytes(), expected, "{class:?} {waited:?} after a small read");
+            }
+        }
     });
 }
