@@ -181,7 +181,7 @@ mod tests {
             let partition = partition("s", 0, 0);
             let rows: Vec<Row> = (0..9).rev().map(|time| row(time, "e", "k", "value")).collect();
             write(&store, &table, &partition, &rows).await;
-            let two = (rows[0].bytes() + rows[1].bytes()) as usize;
+            let two = rows[0].bytes() + rows[1].bytes();
             let options = PermitOptions { heavy_bytes_beside: two, ..PermitOptions::default() };
             let permits = Arc::new(Permits::new(env.clone(), options));
             let [small, bulk] =
