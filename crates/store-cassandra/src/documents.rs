@@ -23,7 +23,7 @@ use tokio::sync::Mutex;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::{
-    error::{Fate, corrupt, fate, read_error, refused, timed_out, unavailable, unknown},
+    error::{Fate, corrupt, fate, read_error, timed_out, unavailable, unknown},
     schema::DOCUMENTS_TABLE,
     session::Profiles,
     store::Inside,
@@ -207,18 +207,22 @@ impl Inside {
 
     async fn change(&self, change: &Change<'_>) -> Result<CasOutcome, StoreError> {
         let mut failure = unavailable("it was never tried");
-        for _ in 0..ATTEMPTS {
+        for attempt in 0..ATTEMPTS {
             let error = match self.try_change(change).await {
                 Ok(true) => return Ok(CasOutcome::Applied(change.version)),
-                Ok(false) => return self.explain_conflict(change).await,
+                Ok(false) => {
+                    // What an earlier attempt did can't be ruled out by a read that fails.
+                    let explained = self.explain_conflict(change).await;
+                    return explained.map_err(|error| if attempt > 0 { unknown(error.to_string()) } else { error });
+                }
                 Err(TryError::Driver(error)) => error,
-                Err(TryError::Answer(error)) => return Err(error),
+                Err(TryError::Answer(error)) => return Err(unknown(error.to_string())),
             };
-            match fate(&error) {
-                Fate::NotUnderstood | Fate::Refused => return Err(refused(error.to_string())),
+            failure = match fate(&error) {
+                Fate::NotUnderstood | Fate::Refused if attempt == 0 => return Err(read_error(&error)),
                 // Also "not available": a transaction counts its replicas again when it commits.
-                _ => failure = unknown(error.to_string()),
-            }
+                _ => unknown(error.to_string()),
+            };
             match self.settle(change).await {
                 Settled::Outcome(outcome) => return Ok(outcome),
                 Settled::Unchanged => self.documents.count_retry(),

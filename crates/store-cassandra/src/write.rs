@@ -26,6 +26,8 @@ const IN_FLIGHT: usize = 32;
 const MAX_ROWS: usize = u16::MAX as usize;
 /// Cassandra takes no larger request or mutation (half of a segment of its commit log), and rows grow on the way.
 const MAX_EVENT_BYTES: usize = 12 << 20;
+/// What a row takes in a request beside its own bytes and its series: which statement it is, the lengths of values, numbers.
+const ROW_OVERHEAD: usize = 88;
 /// An attempt that isn't answered gets this part of the call's time, so that there is some left for another node.
 const ATTEMPT_SHARE: u32 = 3;
 const LEAST_ATTEMPT: Duration = Duration::from_millis(500);
@@ -73,18 +75,21 @@ impl Inside {
         if let Some(largest) = batch.rows.iter().map(Row::bytes).max() {
             table.row_size.saw(largest);
         }
-        let mut parts = parts(&batch.rows, self.options.max_batch_bytes)?.into_iter();
+        let series = batch.partition.series.as_str().len();
+        let mut parts = parts(&batch.rows, series, self.options.max_batch_bytes)?.into_iter();
         let mut outcome = Ok(());
         let mut written = false;
         while let (Ok(()), Some(part)) = (&outcome, parts.next()) {
             outcome = self.write_part(&table, batch, &part, changes, deadline, share).await;
             written |= outcome.is_ok();
         }
-        match outcome {
+        outcome.map_err(|error| match error {
+            // With the table everything in it is gone.
+            StoreError::NoSuchTable { .. } => error,
             // Some events are stored already.
-            Err(StoreError::Unavailable { reason }) if written => Err(unknown(reason)),
-            outcome => outcome,
-        }
+            error if written => unknown(error.to_string()),
+            error => error,
+        })
     }
 
     /// Writes some events of a batch, as often as it takes and the time allows.
@@ -104,9 +109,9 @@ impl Inside {
             let fate = fate(&error);
             may_be_written |= fate == Fate::Unknown;
             if matches!(fate, Fate::NotUnderstood | Fate::Refused) || self.is_over(deadline) {
-                return Err(self.explain_write(table, batch, &error, may_be_written).await);
+                return Err(self.explain_write(table, batch, &error, may_be_written, deadline).await);
             }
-            if self.is_missing(table).await {
+            if self.is_gone(table, deadline).await {
                 return Err(self.no_such_table(&batch.table));
             }
             self.env.sleep(PAUSE).await;
@@ -147,8 +152,9 @@ impl Inside {
         batch: &PartitionBatch,
         error: &ExecutionError,
         may_be_written: bool,
+        deadline: Duration,
     ) -> StoreError {
-        if self.is_missing(table).await {
+        if self.is_gone(table, deadline).await {
             return self.no_such_table(&batch.table);
         }
         let reason = error.to_string();
@@ -162,6 +168,16 @@ impl Inside {
         }
     }
 
+    /// Whether a table was dropped. A node that came back just now may not know one that others do, with all that was written into it.
+    async fn is_gone(&self, table: &KnownTable, deadline: Duration) -> bool {
+        if !self.is_missing(table).await {
+            return false;
+        }
+        let left = deadline.saturating_sub(self.env.monotonic()).max(LEAST_ATTEMPT);
+        let agreed = self.env.timeout(left, self.session.await_schema_agreement()).await;
+        matches!(agreed, Ok(Ok(_))) && self.is_missing(table).await
+    }
+
     fn is_over(&self, deadline: Duration) -> bool {
         self.env.monotonic().saturating_add(PAUSE) >= deadline
     }
@@ -173,10 +189,11 @@ fn row_values<'a>((series, time_bucket, event_bucket): (&'a str, i64, i64), row:
     (series, time_bucket, event_bucket, time, id, key, item)
 }
 
-/// The rows in parts of at most `max_bytes`, each event in one of them.
-fn parts(rows: &[Row], max_bytes: usize) -> Result<Vec<Vec<&Row>>, StoreError> {
-    let bytes: usize = rows.iter().map(Row::bytes).sum();
-    if bytes <= max_bytes && rows.len() <= MAX_ROWS {
+/// The rows in parts of at most `max_bytes` as they are sent, each event in one of them. Every row names its series, of `series` bytes.
+fn parts(rows: &[Row], series: usize, max_bytes: usize) -> Result<Vec<Vec<&Row>>, StoreError> {
+    let sent = |row: &Row| row.bytes() + series + ROW_OVERHEAD;
+    let bytes: usize = rows.iter().map(sent).sum();
+    if bytes <= max_bytes.min(MAX_EVENT_BYTES) && rows.len() <= MAX_ROWS {
         return Ok(vec![rows.iter().collect()]);
     }
     let mut sorted: Vec<&Row> = rows.iter().collect();
@@ -185,7 +202,7 @@ fn parts(rows: &[Row], max_bytes: usize) -> Result<Vec<Vec<&Row>>, StoreError> {
     let mut parts: Vec<Vec<&Row>> = Vec::new();
     let mut part_bytes = 0;
     for event in sorted.chunk_by(|left, right| left.position == right.position) {
-        let event_bytes: usize = event.iter().map(|row| row.bytes()).sum();
+        let event_bytes: usize = event.iter().map(|row| sent(row)).sum();
         if event_bytes > MAX_EVENT_BYTES || event.len() > MAX_ROWS {
             let position = &event[0].position;
             let size = format!("{event_bytes} bytes in {} items", event.len());
@@ -211,12 +228,18 @@ mod tests {
 
     use super::*;
 
+    const SERIES: usize = 7;
+
+    fn sent(rows: &[&Row]) -> usize {
+        rows.iter().map(|row| row.bytes() + SERIES + ROW_OVERHEAD).sum()
+    }
+
     #[test]
     fn a_batch_that_is_too_large_is_cut_between_events_only() {
         let rows: Vec<Row> = (0..100).map(|at| row(at % 10, "e", &format!("k{at}"), &"v".repeat(100))).collect();
-        let bytes: usize = rows.iter().map(Row::bytes).sum();
+        let bytes = sent(&rows.iter().collect::<Vec<_>>());
         for max_bytes in [1, bytes / 4, bytes / 2, bytes - 1, bytes] {
-            let parts = parts(&rows, max_bytes).unwrap();
+            let parts = parts(&rows, SERIES, max_bytes).unwrap();
             let mut seen: Vec<&Row> = parts.iter().flatten().copied().collect();
             assert_eq!(seen.len(), rows.len());
             seen.sort_by_key(|row| row.item.key.as_str());
@@ -226,17 +249,31 @@ mod tests {
                 let holders = parts.iter().filter(|part| part.iter().any(|row| row.position.time.nanos() == time));
                 assert_eq!(holders.count(), 1, "event {time} at {max_bytes} bytes");
             }
-            let too_large = parts.iter().filter(|part| part.iter().map(|row| row.bytes()).sum::<usize>() > max_bytes);
-            assert!(too_large.clone().count() == 0 || max_bytes == 1, "{max_bytes}");
+            let too_large = parts.iter().filter(|part| sent(part) > max_bytes);
+            assert!(too_large.count() == 0 || max_bytes == 1, "{max_bytes}");
         }
-        assert_eq!(parts(&rows, bytes).unwrap().len(), 1);
+        assert_eq!(parts(&rows, SERIES, bytes).unwrap().len(), 1);
+    }
+
+    /// Each row of a request names its series: of small items that is most of what is sent.
+    #[test]
+    fn a_long_series_and_small_items_make_no_request_that_is_larger_than_allowed() {
+        const MAX_BYTES: usize = 1 << 20;
+        let rows: Vec<Row> = (0..60_000).map(|at| row(at, "e", "k", "")).collect();
+        assert!(rows.iter().map(Row::bytes).sum::<usize>() < MAX_BYTES, "by themselves they would fit");
+        let parts = parts(&rows, 256, MAX_BYTES).unwrap();
+        let request = |rows: usize| rows * (256 + ROW_OVERHEAD);
+        assert!(parts.iter().all(|part| request(part.len()) < MAX_BYTES));
+        assert_eq!(parts.iter().map(Vec::len).sum::<usize>(), rows.len());
     }
 
     #[test]
     fn an_event_that_no_mutation_can_hold_is_refused_by_name() {
         let value = "v".repeat(MAX_EVENT_BYTES / 2);
         let rows = [row(1, "small", "k", "v"), row(2, "big", "a", &value), row(2, "big", "b", &value)];
-        let error = parts(&rows, 1000).unwrap_err().to_string();
-        assert!(error.contains("big"), "{error}");
+        for max_bytes in [1000, usize::MAX] {
+            let error = parts(&rows, SERIES, max_bytes).unwrap_err().to_string();
+            assert!(error.contains("big"), "{error}");
+        }
     }
 }

@@ -96,7 +96,7 @@ impl Config {
         }
         check.range("cassandra.connect_timeout", cassandra.connect_timeout, second / 10, HOUR);
         check.range("cassandra.schema_timeout", cassandra.schema_timeout, second, HOUR);
-        check.size("cassandra.max_batch", cassandra.max_batch.0, 4 * 1024, 16 * MIB);
+        check.size("cassandra.max_batch", cassandra.max_batch.0, 4 * 1024, 8 * MIB);
         check.range("cassandra.hedge_permille", cassandra.hedge_permille, 0, 1000);
         check.range("cassandra.hedge_after", cassandra.hedge_after, second / 1000, HOUR);
         check.range("cassandra.max_tables", cassandra.max_tables, 1, 1_000_000);
