@@ -20,19 +20,24 @@ const IN_FLIGHT: usize = 4;
 /// Rows and bytes of one step through a partition that is measured.
 const STEP_ROWS: usize = 5000;
 const STEP_BYTES: usize = 1 << 20;
+/// A sample that has read so much ends: others wait for its permit.
+const ENOUGH_BYTES: u64 = 32 << 20;
 
 impl Inside {
-    /// Up to `limit` partitions, from a token on.
+    /// Up to `limit` partitions, from a token on; fewer where they are large.
     pub(crate) async fn sample(&self, name: &TableName, from: u64, limit: usize) -> Result<Sample, StoreError> {
         let table = self.table(name)?;
         let keys = self.partitions_from(name, &table, from, limit.saturating_add(1)).await?;
-        let next = keys.get(limit).map(|(_, token)| place_of(*token));
-        let keys = keys.into_iter().take(limit).map(|(partition, _)| partition);
-        let partitions = stream::iter(keys)
-            .map(|partition| self.measure(name, &table, partition))
-            .buffered(IN_FLIGHT)
-            .try_collect()
-            .await?;
+        let asked: Vec<PartitionKey> = keys.iter().take(limit).map(|(partition, _)| partition.clone()).collect();
+        let mut sizes = stream::iter(asked).map(|partition| self.measure(name, &table, partition)).buffered(IN_FLIGHT);
+        let (mut partitions, mut bytes) = (Vec::new(), 0);
+        while bytes < ENOUGH_BYTES
+            && let Some(size) = sizes.try_next().await?
+        {
+            bytes += size.bytes;
+            partitions.push(size);
+        }
+        let next = keys.get(partitions.len()).map(|(_, token)| place_of(*token));
         Ok(Sample { partitions, next })
     }
 

@@ -70,8 +70,8 @@ pub trait Store: Send + Sync + 'static {
         limit: usize,
     ) -> Result<Vec<(TimeBucket, EventBucket)>, StoreError>;
 
-    /// Sizes of up to `limit` partitions, from the one at or after `from` in the store's own order of tokens on. Equal
-    /// steps of `from` are fair steps through the partitions of a table.
+    /// Sizes of up to `limit` partitions, from the one at or after `from` in the store's own order of tokens on; at least one, but
+    /// fewer than `limit` where they are large. Equal steps of `from` are fair steps through the partitions of a table.
     async fn sample(&self, table: &TableName, from: u64, limit: usize) -> Result<Sample, StoreError>;
 
     /// What the store itself reckons of a table without reading it, where it does; `None` where it doesn't. May be minutes old,
