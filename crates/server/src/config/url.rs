@@ -122,8 +122,14 @@ fn with_port(host: &str, usual: u16) -> Result<String, String> {
     };
     match port {
         _ if name.is_empty() => Err("a host is missing; it takes HOST:PORT,HOST:PORT".to_owned()),
-        _ if name.contains(['@', ' ']) => {
-            Err(format!("`{host}` is no host; names and passwords have settings of their own"))
+        // Not shown: what stands before it may be a password.
+        _ if name.contains('@') => Err(format!(
+            "`…{}` is no host; names and passwords have settings of their own",
+            &host[host.rfind('@').unwrap_or_default()..]
+        )),
+        _ if name.contains([' ', '?', '#']) => Err(format!("`{host}` is no host")),
+        _ if name.contains(':') && !name.starts_with('[') => {
+            Err(format!("`{host}` is an IPv6 address, it seems: put it in brackets, as [::1]:{usual}"))
         }
         Ok(port) if port > 0 => Ok(format!("{name}:{port}")),
         _ => Err(format!("`{host}` doesn't end in a port between 1 and 65535")),
@@ -164,9 +170,12 @@ mod tests {
             ("cassandra://a:0", "port"),
             ("cassandra://a:70000", "port"),
             ("cassandra://me:secret@a:1", "settings of their own"),
+            ("cassandra://2001:db8::1", "brackets"),
+            ("cassandra://a?x=y", "no host"),
         ] {
             let error = text.parse::<StoreUrl>().unwrap_err();
             assert!(error.contains(word), "{text}: {error}");
+            assert!(!error.contains("secret"), "{error}");
         }
         assert!("kafka:a".parse::<BusUrl>().unwrap_err().contains("in-process"));
     }
