@@ -133,6 +133,8 @@ pub struct Engine {
     pub(crate) orphans: Lease,
     stopping: AtomicBool,
     pub(crate) wake_lifecycle: Notify,
+    /// The right to look after the slices.
+    slices: Lease,
     pub(crate) wake_sweep: Notify,
 }
 
@@ -167,6 +169,7 @@ impl Engine {
         metrics.watch_permits(&admission.permits, &store);
         let engine = Arc::new(Engine {
             orphans: Lease::new(store.clone(), env.clone(), "orphans", heartbeat.id(), options.lease),
+            slices: Lease::new(store.clone(), env.clone(), "slices", heartbeat.id(), options.lease),
             tuning: Tuning::new(&store, &env, heartbeat.id(), options.lease, options.tuning),
             token_key: load_token_key(store.as_ref(), &env).await?,
             queue: Queue::new(options.queue_events, options.queue_bytes),
@@ -230,33 +233,55 @@ impl Engine {
         }
     }
 
+    /// One server of many looks after the slices; one whose settings were just changed does so once, whoever the other is.
     async fn run_lifecycle(&self) {
+        let mut asked = false;
         while !self.is_stopping() {
             self.tasks.begins("lifecycle");
-            let mut failed = false;
+            let mut waits_for = "its interval, or a change of settings".to_owned();
             let mut wait = self.options.lifecycle_interval;
-            for name in self.registry.snapshot().keys() {
-                // Whoever can't rely on its clock would close and drop slices too early (W1). A step looks at the clock once, at its
-                // beginning.
-                if let Err(error) = self.heartbeat.check_vouched() {
-                    failed = true;
-                    self.task_failed("lifecycle", &error);
-                    wait = self.registry.refresh_interval();
-                    break;
+            match self.look_after_slices(asked).await {
+                Ok(true) => self.tasks.ended("lifecycle", "looked after the slices of all namespaces", self.env.now()),
+                Ok(false) => {
+                    self.tasks.ended("lifecycle", "left it to another server", self.env.now());
+                    waits_for = self.slices.waits_for();
                 }
-                if let Err(error) = self.lifecycle.step(name).await {
-                    failed = true;
-                    self.task_failed("lifecycle", &error);
-                    tracing::warn!(namespace = %name, %error, "the lifecycle of slices will be tried again");
-                }
+                Err(retry_after) => wait = retry_after,
             }
-            if !failed {
-                self.tasks.ended("lifecycle", "looked after the slices of all namespaces", self.env.now());
-            }
-            self.task_waits("lifecycle", "its interval, or a change of settings", wait);
-            let wake = self.wake_lifecycle.notified();
-            let _ = self.env.timeout(wait, wake).await;
+            self.task_waits("lifecycle", &waits_for, wait);
+            asked = self.env.timeout(wait, self.wake_lifecycle.notified()).await.is_ok();
         }
+    }
+
+    /// A step for every namespace. `false` where another server does it; an error says when to try again.
+    async fn look_after_slices(&self, asked: bool) -> Result<bool, Duration> {
+        // Whoever can't rely on its clock would close and drop slices too early (W1), and must not hold the lease either.
+        let vouched = || {
+            self.heartbeat.check_vouched().map_err(|error| {
+                self.task_failed("lifecycle", &error);
+                self.registry.refresh_interval()
+            })
+        };
+        vouched()?;
+        match self.slices.take().await {
+            Ok(true) => {}
+            Ok(false) if asked => {}
+            Ok(false) => return Ok(false),
+            Err(error) => {
+                self.task_failed("lifecycle", &error);
+                return Err(self.options.lifecycle_interval);
+            }
+        }
+        let mut failed = false;
+        for name in self.registry.snapshot().keys() {
+            vouched()?; // a step looks at the clock once, at its beginning
+            if let Err(error) = self.lifecycle.step(name).await {
+                failed = true;
+                self.task_failed("lifecycle", &error);
+                tracing::warn!(namespace = %name, %error, "the lifecycle of slices will be tried again");
+            }
+        }
+        if failed { Err(self.options.lifecycle_interval) } else { Ok(true) }
     }
 
     async fn run_refresh(&self) {

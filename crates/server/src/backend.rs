@@ -11,7 +11,7 @@ use std::{
 use anabranch_bus::{Bus, LocalBus};
 use anabranch_engine::{Engine, EngineError, ErrorKind};
 use anabranch_runtime::Env;
-use anabranch_store::Store;
+use anabranch_store::{self as store, Store};
 use anabranch_store_cassandra::{CassandraOptions, CassandraStore, ConnectError, Credentials};
 use anabranch_store_fjall::FjallStore;
 
@@ -156,7 +156,10 @@ pub(crate) fn read(setting: &'static str, path: &Path) -> Result<String, StartEr
 /// Whether waiting can help.
 fn may_pass(error: &StartError) -> bool {
     match error {
-        StartError::Cassandra(error) => matches!(error, ConnectError::Unreachable { .. } | ConnectError::Schema(_)),
+        StartError::Cassandra(ConnectError::Schema(error)) => {
+            matches!(error.kind(), store::ErrorKind::Retry | store::ErrorKind::Unknown)
+        }
+        StartError::Cassandra(error) => matches!(error, ConnectError::Unreachable { .. }),
         StartError::Bus { .. } => true,
         StartError::Engine(error) => matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::DeadlineExceeded),
         _ => false,

@@ -4,10 +4,10 @@
 //! |---|---|
 //! | [`options`] | [`CassandraOptions`]: where the cluster is, replication, consistency, TLS, limits |
 //! | [`error`] | [`ConnectError`], and what an error of the driver means for whoever called |
-//! | `session` | the connection: policies, profiles, credentials |
+//! | `session`, `datacenters` | the connection: policies, profiles, credentials; whether what is there fits the options |
 //! | `refusal` | why a node won't have us, and what to do |
 //! | `names` | which keyspace and table a table of the contract is |
-//! | `schema` | making and dropping tables, and how they are laid out |
+//! | `schema`, `ids` | making and dropping tables, how they are laid out, and which is which |
 //! | `statements` | prepared statements, for each table the shapes that are used |
 //! | `scan`, `page`, `rows` | reading a partition: a scan as one or two slices of it, where a page ends, and the rows of an answer |
 //! | `hedge` | the second read beside a slow one, within a budget |
@@ -26,9 +26,11 @@ pub mod error;
 pub mod foreign;
 pub mod options;
 
+mod datacenters;
 mod documents;
 mod estimate;
 mod hedge;
+mod ids;
 mod names;
 mod page;
 mod refusal;

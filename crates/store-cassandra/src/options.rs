@@ -89,11 +89,31 @@ impl CassandraOptions {
         if !begins || prefix.len() > MAX_PREFIX || !prefix.chars().all(letters) {
             return refuse(format!("`{prefix}` is not 1 to {MAX_PREFIX} of a-z, 0-9 and _, beginning with a letter"));
         }
-        if !self.write_consistency.is_seen_by(self.read_consistency) {
-            let (write, read) = (self.write_consistency, self.read_consistency);
-            return refuse(format!("reads at {read} may miss rows written at {write}: raise one of them"));
-        }
+        self.check_levels(self.replication.is_in_several())?;
         self.replication.check()
+    }
+
+    /// Refuses levels at which a read may miss what was acknowledged (W1). `several`: rows are kept in more than one data centre.
+    pub(crate) fn check_levels(&self, several: bool) -> Result<(), ConnectError> {
+        let refuse = |reason: String| Err(ConnectError::Options { reason });
+        let (write, read) = (self.write_consistency, self.read_consistency);
+        if !write.is_seen_by(read, several) {
+            let (place, advice) = match several {
+                true => (
+                    " where rows are kept in several data centres",
+                    "take the same level for both, LOCAL_QUORUM or QUORUM",
+                ),
+                false => ("", "raise one of them"),
+            };
+            return refuse(format!("reads at {read} may miss rows written at {write}{place}: {advice}"));
+        }
+        // Without one, each call may be at home in another.
+        match [write, read].into_iter().find(|level| level.is_local()) {
+            Some(level) if several && self.local_datacenter.is_none() => refuse(format!(
+                "rows are kept in several data centres, and {level} asks those of one: name it (local_datacenter)"
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// The levels of reads and of writes that hold in every data centre: such reads meet every write that was acknowledged
@@ -129,6 +149,14 @@ impl Replication {
                 None => Ok(()),
             },
             Replication::Simple(_) => Ok(()),
+        }
+    }
+
+    /// Whether rows are kept in more than one data centre.
+    fn is_in_several(&self) -> bool {
+        match self {
+            Replication::Simple(_) => false,
+            Replication::PerDatacenter(places) => places.values().filter(|copies| **copies > 0).count() > 1,
         }
     }
 
@@ -204,10 +232,19 @@ impl Level {
         matches!(self, Level::One | Level::LocalOne)
     }
 
-    /// Whether a read at `read`, in the same data centre, is sure to see what was written at this level (W1).
-    fn is_seen_by(self, read: Level) -> bool {
+    fn is_local(self) -> bool {
+        matches!(self, Level::LocalOne | Level::LocalQuorum)
+    }
+
+    /// Whether a read at `read`, in the same data centre, is sure to see what was written at this level (W1). Where rows are kept in
+    /// several, one quorum of all and one of the local ones may have no replica in common.
+    fn is_seen_by(self, read: Level, several: bool) -> bool {
         let is_quorum = |level| matches!(level, Level::LocalQuorum | Level::Quorum | Level::EachQuorum);
-        self == Level::All || read == Level::All || (is_quorum(self) && is_quorum(read) && read != Level::EachQuorum)
+        if self == Level::All || read == Level::All {
+            return true;
+        }
+        let quorums = is_quorum(self) && is_quorum(read) && read != Level::EachQuorum;
+        quorums && (!several || self == read || self == Level::EachQuorum)
     }
 
     pub(crate) fn to_driver(self) -> Consistency {
@@ -320,8 +357,44 @@ mod tests {
             (Level::EachQuorum, Level::LocalQuorum),
             (Level::Quorum, Level::Quorum),
         ] {
-            assert!(write.is_seen_by(read), "{write} {read}");
+            assert!(write.is_seen_by(read, false), "{write} {read}");
         }
+    }
+
+    fn in_two_data_centres(options: &mut CassandraOptions) {
+        options.replication = "east:3,west:3".parse().unwrap();
+        options.local_datacenter = Some("east".to_owned());
+    }
+
+    /// W1: each pair of levels that is let through, added up for two data centres with three copies each; and none is refused in vain.
+    #[test]
+    fn in_several_data_centres_exactly_the_levels_that_meet_are_let_through() {
+        let mut options = CassandraOptions::new(["127.0.0.1:9042"]);
+        in_two_data_centres(&mut options);
+        for (write, read) in Level::ALL.into_iter().flat_map(|write| Level::ALL.map(|read| (write, read))) {
+            (options.write_consistency, options.read_consistency) = (write, read);
+            let met = meet(&least(write), &least(read));
+            // Cassandra's drivers and nodes take EACH_QUORUM for reads, but one data centre away stops them all.
+            let wanted = met && (read != Level::EachQuorum || write == Level::All);
+            assert_eq!(options.check().is_ok(), wanted, "{write} {read}: {:?}", options.check());
+        }
+    }
+
+    #[test]
+    fn with_several_data_centres_a_local_level_needs_to_know_which_is_local() {
+        let error = refusal(|options| {
+            in_two_data_centres(options);
+            options.local_datacenter = None;
+        });
+        assert!(error.contains("local_datacenter") && error.contains("LOCAL_QUORUM"), "{error}");
+        let mut options = CassandraOptions::new(["127.0.0.1:9042"]);
+        in_two_data_centres(&mut options);
+        (options.write_consistency, options.read_consistency) = (Level::Quorum, Level::Quorum);
+        options.local_datacenter = None;
+        options.check().unwrap();
+        options.replication = "east:3,west:0".parse().unwrap();
+        (options.write_consistency, options.read_consistency) = (Level::LocalQuorum, Level::Quorum);
+        options.check().unwrap();
     }
 
     /// Replicas that a call at this level may do with, of two data centres with three each; local ones are the first's.
@@ -350,6 +423,7 @@ mod tests {
     #[test]
     fn what_holds_everywhere_meets_every_read_and_write_in_both_data_centres() {
         let mut options = CassandraOptions::new(["127.0.0.1:9042"]);
+        in_two_data_centres(&mut options);
         let mut tried = 0;
         for (write, read) in Level::ALL.into_iter().flat_map(|write| Level::ALL.map(|read| (write, read))) {
             (options.write_consistency, options.read_consistency) = (write, read);

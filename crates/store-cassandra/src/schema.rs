@@ -1,5 +1,5 @@
-//! Making and dropping tables, and how they are laid out. Within this process one schema change runs at a time;
-//! among servers the lifecycle task's lease sees to that, for Cassandra doesn't order changes of several coordinators.
+//! Making and dropping tables, and how they are laid out. Within this process one schema change runs at a time; what several
+//! servers make at once is the same to the last bit, its id included (`ids`).
 
 use anabranch_model::TableName;
 use anabranch_store::StoreError;
@@ -116,50 +116,84 @@ impl Schema<'_> {
         ConnectError::Refused { nodes, reason: failure.reason, advice: advice.to_owned() }
     }
 
-    /// Makes a table of rows, unless it is there.
-    pub(crate) async fn create_table(&self, table: &TableName, place: &Place) -> Result<(), StoreError> {
-        if self.exists(place).await? {
-            return Ok(());
+    /// Whether a table of rows is there. Refuses one that another store made (L1).
+    pub(crate) async fn is_there(&self, table: &TableName, place: &Place) -> Result<bool, StoreError> {
+        let Some(comment) = self.comment(place).await? else { return Ok(false) };
+        if names::from_comment(&self.options.keyspace_prefix, &comment).as_ref() != Some(table) {
+            return Err(refused(format!(
+                "{place} is not the table {table} of this store (its comment is `{comment}`): take another prefix in store.url"
+            )));
         }
+        Ok(true)
+    }
+
+    /// Makes a table of rows, unless it is there. `id` is what all agree on who make it now.
+    pub(crate) async fn create_table(&self, table: &TableName, place: &Place, id: u128) -> Result<(), StoreError> {
         self.create_keyspace(&place.keyspace).await?;
         let comment = names::comment(&self.options.keyspace_prefix, table);
-        let cql = format!("CREATE TABLE IF NOT EXISTS {place} ({COLUMNS}) WITH {SETTINGS} AND comment = '{comment}'");
+        let id = as_uuid(id);
+        let settings = format!("id = {id} AND {SETTINGS} AND comment = '{comment}'");
+        let cql = format!("CREATE TABLE IF NOT EXISTS {place} ({COLUMNS}) WITH {settings}");
         Ok(self.change(&cql, Goal::There(place)).await?)
     }
 
-    /// Drops a table, if it is there.
+    /// Drops a table.
     pub(crate) async fn drop_table(&self, place: &Place) -> Result<(), StoreError> {
-        if !self.exists(place).await? {
-            return Ok(());
-        }
         Ok(self.change(&format!("DROP TABLE IF EXISTS {place}"), Goal::Gone(place)).await?)
     }
 
     /// All tables of rows of this store, in order.
     pub(crate) async fn tables(&self) -> Result<Vec<TableName>, StoreError> {
-        let prefix = &self.options.keyspace_prefix;
-        let statement = self.look("SELECT keyspace_name, comment FROM system_schema.tables");
-        let found = self.session.query_unpaged(statement, ()).await.map_err(|error| read_error(&error))?;
-        let rows = found.into_rows_result().map_err(|error| corrupt("the list of tables", error))?;
-        let rows = rows.rows::<(&str, Option<&str>)>().map_err(|error| corrupt("the list of tables", error))?;
-        let mut tables = Vec::new();
-        for row in rows {
-            let (keyspace, comment) = row.map_err(|error| corrupt("the list of tables", error))?;
-            if names::is_keyspace_of(prefix, keyspace) {
-                tables.extend(names::from_comment(prefix, comment.unwrap_or_default()));
-            }
-        }
+        let mut tables: Vec<TableName> = self.places().await?.into_iter().map(|(table, _)| table).collect();
         tables.sort();
         Ok(tables)
     }
 
+    /// Refuses options by which a table would lie elsewhere than it does: its rows would seem to be gone.
+    pub(crate) async fn check_places(&self) -> Result<(), ConnectError> {
+        for (table, place) in self.places().await? {
+            if names::place(self.options, &table).is_ok_and(|wanted| wanted != place) {
+                let reason = format!(
+                    "the table {table} lies in {place}: leave shared_keyspace as it was when its namespace was created"
+                );
+                return Err(ConnectError::Options { reason });
+            }
+        }
+        Ok(())
+    }
+
+    /// All tables of rows of this store, and where they lie.
+    async fn places(&self) -> Result<Vec<(TableName, Place)>, StoreError> {
+        let prefix = &self.options.keyspace_prefix;
+        let statement = self.look("SELECT keyspace_name, table_name, comment FROM system_schema.tables");
+        let found = self.session.query_unpaged(statement, ()).await.map_err(|error| read_error(&error))?;
+        let rows = found.into_rows_result().map_err(|error| corrupt("the list of tables", error))?;
+        let rows = rows.rows::<(&str, &str, Option<&str>)>().map_err(|error| corrupt("the list of tables", error))?;
+        let mut places = Vec::new();
+        for row in rows {
+            let (keyspace, name, comment) = row.map_err(|error| corrupt("the list of tables", error))?;
+            if names::is_keyspace_of(prefix, keyspace)
+                && let Some(table) = names::from_comment(prefix, comment.unwrap_or_default())
+            {
+                places.push((table, Place { keyspace: keyspace.to_owned(), table: name.to_owned() }));
+            }
+        }
+        Ok(places)
+    }
+
     /// Whether a table is there, as the node that answers knows it.
     pub(crate) async fn exists(&self, place: &Place) -> Result<bool, StoreError> {
-        let cql = "SELECT table_name FROM system_schema.tables WHERE keyspace_name = ? AND table_name = ?";
+        Ok(self.comment(place).await?.is_some())
+    }
+
+    /// The comment of a table, if it is there.
+    async fn comment(&self, place: &Place) -> Result<Option<String>, StoreError> {
+        let cql = "SELECT comment FROM system_schema.tables WHERE keyspace_name = ? AND table_name = ?";
         let found = self.session.query_unpaged(self.look(cql), (&place.keyspace, &place.table)).await;
         let found = found.map_err(|error| read_error(&error))?;
         let rows = found.into_rows_result().map_err(|error| corrupt("the list of tables", error))?;
-        Ok(rows.rows_num() > 0)
+        let row = rows.maybe_first_row::<(Option<String>,)>().map_err(|error| corrupt("the list of tables", error))?;
+        Ok(row.map(|(comment,)| comment.unwrap_or_default()))
     }
 
     async fn create_keyspace(&self, keyspace: &str) -> Result<(), ChangeFailure> {

@@ -23,6 +23,7 @@ use tokio::sync::Mutex;
 
 use crate::{
     CassandraOptions, ConnectError,
+    datacenters::Found,
     documents::Documents,
     error::{read_error, refused, unavailable},
     names,
@@ -67,7 +68,10 @@ impl CassandraStore {
         options.check()?;
         let hedge = Arc::new(Hedge::new(options.hedge_permille, options.hedge_after));
         let (session, profiles) = session::connect(&options, &hedge, &env).await?;
-        Schema { session: &session, options: &options }.prepare_documents().await?;
+        Found::of(&session.get_cluster_state(), &options).check(&options)?;
+        let schema = Schema { session: &session, options: &options };
+        schema.prepare_documents().await?;
+        schema.check_places().await?;
         let (prefix, timeout) = (&options.keyspace_prefix, options.metadata_timeout);
         let documents = Documents::prepare(&session, prefix, &profiles, timeout).await;
         let documents = documents.map_err(|error| ConnectError::Schema(unavailable(error.to_string())))?;
@@ -131,13 +135,24 @@ impl Store for CassandraStore {
         let inside = self.inside()?;
         let known = inside.table(table)?;
         let _turn = inside.schema_turn.lock().await;
-        inside.schema().create_table(table, &known.place).await
+        if inside.schema().is_there(table, &known.place).await? {
+            // Another one may have made it just now. Where nodes can't agree, what is written waits for them, not this.
+            let _ = inside.session.await_schema_agreement().await;
+            return Ok(());
+        }
+        let id = inside.agree_on_id(&known.place).await?;
+        inside.schema().create_table(table, &known.place, id).await
     }
 
     async fn drop_table(&self, table: &TableName) -> Result<(), StoreError> {
         let inside = self.inside()?;
         let known = inside.table(table)?;
         let _turn = inside.schema_turn.lock().await;
+        let there = inside.schema().is_there(table, &known.place).await?;
+        inside.forget_id(&known.place).await?;
+        if !there {
+            return Ok(());
+        }
         let dropped = inside.schema().drop_table(&known.place).await;
         inside.tables.forget(table);
         dropped

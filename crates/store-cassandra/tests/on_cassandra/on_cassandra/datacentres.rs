@@ -10,7 +10,7 @@ use anabranch_split::{
 };
 use anabranch_store::{
     Direction, ReadLimits, Store,
-    suite::fixture::{batch, contents, partition, row, scan, within},
+    suite::fixture::{batch, contents, partition, row, scan, table_of, within},
 };
 use anabranch_store_cassandra::{CassandraOptions, CassandraStore, Replication};
 use anabranch_testbed::{Cassandra, Shape};
@@ -146,6 +146,22 @@ fn newest_first(mut rows: Vec<Row>) -> Vec<Row> {
     rows
 }
 
+/// W1: each asks its own node, and neither knows of the other.
+async fn tables_that_both_make_at_once_are_one(one: &Arc<dyn Store>, two: &Arc<dyn Store>) {
+    let [one, two] = [one, two].map(|store| store.clone().everywhere());
+    for at in 0..4 {
+        let table = table_of("both", &format!("data_2026032{at}"));
+        let (first, second) = tokio::join!(one.create_table(&table), two.create_table(&table));
+        first.and(second).unwrap();
+        for (store, at) in [(&one, 0), (&two, 100)] {
+            write(store, &table, &rows(at, at + 100)).await;
+        }
+        for store in [&one, &two] {
+            assert_eq!(contents(store, &table, &partition("s", 0, 0)).await, newest_first(rows(0, 200)));
+        }
+    }
+}
+
 /// S2, W1: what was acknowledged in either data centre is in pieces that both can read, though neither original has all of
 /// it; while one of them is away, the split waits and says why.
 #[tokio::test(flavor = "multi_thread")]
@@ -160,6 +176,7 @@ async fn a_split_is_never_short_in_another_data_centre() {
     let table = wide.table();
     one.create_table(&table).await.unwrap();
     reaches_all(&one, &table).await;
+    tables_that_both_make_at_once_are_one(&one, &two).await;
     // At LOCAL_QUORUM the second might not have got them before it is killed.
     write(&one.clone().everywhere(), &table, &rows(0, 300)).await;
 

@@ -11,7 +11,10 @@ use anabranch_store::{
 };
 use anabranch_store_cassandra::CassandraStore;
 use bytes::Bytes;
-use scylla::client::session_builder::SessionBuilder;
+use scylla::{
+    client::{session::Session, session_builder::SessionBuilder},
+    value::{CqlValue, Row as CqlRow},
+};
 
 use super::fixture::{fresh_prefix, fresh_store, open, options};
 
@@ -132,6 +135,67 @@ async fn servers_that_start_together_share_documents_and_tables() {
     stores[0].drop_table(&table).await.unwrap();
     let after = try_write(&stores[1], batch(&table, &partition("s", 0, 0), &[row(2, "e", "k", "v")])).await;
     assert_eq!(after.map_err(|error| error.kind()), Err(ErrorKind::NoSuchTable));
+}
+
+async fn id_of(node: &Session, keyspace: &str, table: &str) -> Option<u128> {
+    let look = "SELECT id FROM system_schema.tables WHERE keyspace_name = ? AND table_name = ?";
+    let found = node.query_unpaged(look, (keyspace, table)).await.unwrap().into_rows_result().unwrap();
+    let row = found.maybe_first_row::<CqlRow>().unwrap()?;
+    let Some(CqlValue::Uuid(id)) = &row.columns[0] else { panic!("{row:?}") };
+    Some(id.as_u128())
+}
+
+/// W1: who makes a table takes the id that another one, which perhaps makes it at this moment, has agreed on; and one that is made
+/// again after it was dropped isn't the old one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_has_the_id_that_all_agree_on_who_make_it() {
+    let prefix = fresh_prefix();
+    let (one, other) = (open(&prefix).await, open(&prefix).await);
+    let node = SessionBuilder::new().known_nodes(options(&prefix).await.contact_points).build().await.unwrap();
+    let table = table_of("plays", "data_20260328");
+    let keyspace = format!("{prefix}_plays");
+    let key = MetaKey::new("table_ids", format!("{keyspace}.data_20260328"));
+    let agreed = 0x0123_4567_89ab_4def_8123_4567_89ab_cdef_u128;
+    other.compare_and_set(&key, None, Some(Bytes::copy_from_slice(&agreed.to_be_bytes()))).await.unwrap();
+    one.create_table(&table).await.unwrap();
+    assert_eq!(id_of(&node, &keyspace, "data_20260328").await, Some(agreed));
+    other.create_table(&table).await.unwrap();
+    other.drop_table(&table).await.unwrap();
+    assert_eq!(id_of(&node, &keyspace, "data_20260328").await, None);
+    let (_, _) = tokio::join!(one.create_table(&table), other.create_table(&table));
+    let again = id_of(&node, &keyspace, "data_20260328").await.expect("it was made again");
+    assert_ne!(again, agreed);
+    let known = one.load(&key).await.unwrap().expect("it was agreed on");
+    assert_eq!(known.value.as_ref(), again.to_be_bytes());
+}
+
+/// L1: what lies where a table should lie, and is another's, is neither used nor dropped.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_table_of_a_store_whose_names_collide_is_left_alone() {
+    let short = fresh_prefix();
+    let (one, other) = (open(&short).await, open(&format!("{short}_b")).await);
+    let (mine, theirs) = (table_of("b_plays", "data_20260328"), table_of("plays", "data_20260328"));
+    other.create_table(&theirs).await.unwrap();
+    write(&other, &theirs, &partition("s", 0, 0), &[row(1, "e", "k", "v")]).await;
+    for refused in [one.create_table(&mine).await, one.drop_table(&mine).await] {
+        let error = refused.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Refused);
+        assert!(error.to_string().contains("another prefix"), "{error}");
+    }
+    assert_eq!(contents(&other, &theirs, &partition("s", 0, 0)).await.len(), 1);
+}
+
+/// W1: rows would seem to be gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_namespace_that_was_given_another_place_is_not_served() {
+    let prefix = fresh_prefix();
+    let store = open(&prefix).await;
+    store.create_table(&table_of("plays", "data_20260328")).await.unwrap();
+    let mut moved = options(&prefix).await;
+    moved.shared_keyspace.insert(NamespaceName::new("plays").unwrap());
+    let Err(error) = CassandraStore::connect(moved, Env::system()).await else { panic!("it was served") };
+    assert!(error.to_string().contains("shared_keyspace"), "{error}");
+    open(&prefix).await;
 }
 
 /// No version of a name comes twice, or who expects an old one would change another document.
