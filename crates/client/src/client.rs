@@ -101,14 +101,20 @@ impl Client {
         Ok(Client { servers, turn: Arc::new(turn), options: Arc::new(options) })
     }
 
-    /// The server whose turn it is.
-    pub(crate) fn services(&self) -> &Services {
-        &self.servers[self.turn.load(Ordering::Relaxed) % self.servers.len()]
+    /// Whose turn it is.
+    pub(crate) fn turn(&self) -> usize {
+        self.turn.load(Ordering::Relaxed)
     }
 
-    /// Asks the next one from now on.
-    pub(crate) fn move_on(&self) {
-        self.turn.fetch_add(1, Ordering::Relaxed);
+    /// The server whose turn this is.
+    pub(crate) fn services(&self, turn: usize) -> &Services {
+        &self.servers[turn % self.servers.len()]
+    }
+
+    /// Lets the next server be asked from now on, unless another request has moved on from this turn already: one more step could
+    /// lead everybody back to the server that is away.
+    pub(crate) fn move_on(&self, from: usize) {
+        let _ = self.turn.compare_exchange(from, from.wrapping_add(1), Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// Opens a window for events older than the accept limit. It gets an id here, where it has none: sent again, it is the same window.
@@ -168,16 +174,12 @@ macro_rules! rpcs {
                 $(#[$doc])*
                 $vis async fn $name(&self, message: v1::$request) -> Result<v1::$answer, ClientError> {
                     // The message is cloned per attempt: values are shared bytes, not copied ones.
-                    let mut again = false;
-                    let call = || {
-                        if std::mem::replace(&mut again, true) {
-                            self.move_on();
-                        }
-                        let mut service = self.services().$service.clone();
+                    let call = |services: &Services| {
+                        let mut service = services.$service.clone();
                         let request = self.timed(message.clone());
                         async move { service.$rpc(request).await }
                     };
-                    let answer = with_retries(&self.options.retry, Repeat::$repeat, call).await?;
+                    let answer = with_retries(self, Repeat::$repeat, call).await?;
                     Ok(answer.into_inner())
                 }
             )*
@@ -312,6 +314,19 @@ mod tests {
         assert_eq!(client.turn.load(Ordering::Relaxed), 1);
         let error = Client::connect(&format!("{},{}", free(), free())).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable);
+    }
+
+    #[tokio::test]
+    async fn requests_that_fail_together_move_on_together() {
+        let client = Client::connect_lazily("127.0.0.1:1,127.0.0.1:2", ClientOptions::default()).unwrap();
+        let away = client.turn();
+        client.move_on(away);
+        let next = client.turn();
+        assert!(!std::ptr::eq(client.services(away), client.services(next)));
+        client.move_on(away);
+        assert_eq!(client.turn(), next, "a request that was slower to notice must not lead back");
+        client.move_on(next);
+        assert!(std::ptr::eq(client.services(away), client.services(client.turn())));
     }
 
     #[tokio::test]

@@ -38,7 +38,7 @@ impl Client {
     /// Reads a history as one stream: the server reads ahead while a page is worked on. A lost connection is opened again
     /// after the last page that came. Ends after the first error that can't be helped.
     pub fn stream(&self, request: ReadEventRecordsRequest) -> BoxStream<'static, Page> {
-        let begun = Some(Scan { client: self.clone(), request, open: None, failures: 0 });
+        let begun = Some(Scan { client: self.clone(), request, open: None, turn: self.turn(), failures: 0 });
         stream::unfold(begun, |scan| async move { scan?.next().await }).boxed()
     }
 }
@@ -49,6 +49,8 @@ struct Scan {
     /// What to ask for when the stream has to be opened again.
     request: ReadEventRecordsRequest,
     open: Option<Streaming<ReadEventRecordsResponse>>,
+    /// Whose turn it was when it was opened.
+    turn: usize,
     /// Failures since the last page that came.
     failures: u32,
 }
@@ -71,8 +73,8 @@ impl Scan {
                     if self.failures >= policy.attempts || !may_help(Repeat::Read, &status) {
                         return Some((Err(status.into()), None));
                     }
+                    self.client.move_on(self.turn);
                     wait(delay(policy, self.failures, &status)).await;
-                    self.client.move_on();
                 }
             }
         }
@@ -83,7 +85,8 @@ impl Scan {
             Some(open) => open,
             closed => {
                 let request = Request::new(self.request.clone());
-                let mut series = self.client.services().series.clone();
+                self.turn = self.client.turn();
+                let mut series = self.client.services(self.turn).series.clone();
                 closed.insert(series.stream_event_records(request).await?.into_inner())
             }
         };

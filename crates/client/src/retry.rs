@@ -5,7 +5,7 @@ use std::time::Duration;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
-use crate::{ClientError, RetryPolicy, wait::wait};
+use crate::{Client, ClientError, RetryPolicy, client::Services, wait::wait};
 
 /// The server's word for a refusal before anything was done: it starts or stops, its clock is being compared.
 const NOT_SERVING: &str = "NOT_SERVING";
@@ -21,24 +21,27 @@ pub(crate) enum Repeat {
     Never,
 }
 
-/// Calls until an attempt succeeds, can't be helped, or was the last.
+/// Calls until an attempt succeeds, can't be helped, or was the last; each time the server whose turn it is.
 pub(crate) async fn with_retries<T, F>(
-    policy: &RetryPolicy,
+    client: &Client,
     repeat: Repeat,
-    mut call: impl FnMut() -> F,
+    call: impl Fn(&Services) -> F,
 ) -> Result<T, ClientError>
 where
     F: Future<Output = Result<T, Status>>,
 {
+    let policy = &client.options.retry;
     let mut attempt = 1;
     loop {
-        let status = match call().await {
+        let turn = client.turn();
+        let status = match call(client.services(turn)).await {
             Ok(answer) => return Ok(answer),
             Err(status) => status,
         };
         if attempt >= policy.attempts || !may_help(repeat, &status) {
             return Err(status.into());
         }
+        client.move_on(turn);
         wait(delay(policy, attempt, &status)).await;
         attempt += 1;
     }
