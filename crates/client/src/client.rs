@@ -111,6 +111,11 @@ impl Client {
         &self.servers[turn % self.servers.len()]
     }
 
+    /// How many servers take turns.
+    pub(crate) fn servers(&self) -> usize {
+        self.servers.len()
+    }
+
     /// Lets the next server be asked from now on, unless another request has moved on from this turn already: one more step could
     /// lead everybody back to the server that is away.
     pub(crate) fn move_on(&self, from: usize) {

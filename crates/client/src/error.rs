@@ -8,6 +8,8 @@ use thiserror::Error;
 use tonic::{Code, Status};
 use tonic_types::{StatusExt, pb};
 
+use crate::origin::{Origin, origin};
+
 /// What the caller has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
@@ -31,7 +33,8 @@ pub enum ErrorKind {
     Overloaded,
     /// The time ran out. Of a write the outcome isn't known; sending it again is safe.
     Timeout,
-    /// The server can't be reached or can't serve: try again later.
+    /// The server can't be reached, was lost, or can't serve: try again later. Of a write the outcome isn't known; sending it again is
+    /// safe.
     Unavailable,
     /// Stored data is damaged, or the server failed: a person has to look.
     Broken,
@@ -89,7 +92,7 @@ impl ClientError {
         self.0.kind
     }
 
-    /// The gRPC code.
+    /// The gRPC code; of a lost connection `UNAVAILABLE`, of an answer that didn't come in time `DEADLINE_EXCEEDED`.
     pub fn code(&self) -> Code {
         self.0.code
     }
@@ -124,11 +127,16 @@ impl From<Status> for ClientError {
     fn from(status: Status) -> Self {
         let details = status.get_error_details();
         let violations = details.bad_request().map(|bad| bad.field_violations.clone()).unwrap_or_default();
+        let (kind, code) = match origin(&status) {
+            Origin::Answer => (kind(status.code()), status.code()),
+            Origin::Unconnected | Origin::Broken => (ErrorKind::Unavailable, Code::Unavailable),
+            Origin::TimedOut => (ErrorKind::Timeout, Code::DeadlineExceeded),
+        };
         let violation =
             |found: tonic_types::FieldViolation| FieldViolation { field: found.field, reason: found.description };
         ClientError(Box::new(Told {
-            kind: kind(status.code()),
-            code: status.code(),
+            kind,
+            code,
             message: message(&status),
             reason: details.error_info().map(|info| info.reason.clone()),
             violations: violations.into_iter().map(violation).collect(),

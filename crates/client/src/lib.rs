@@ -7,6 +7,7 @@
 //! | [`history`] | whole histories: page after page, or as one stream that survives lost connections |
 //! | [`options`] | [`ClientOptions`]: time limits, TLS, retries |
 //! | [`error`] | [`ClientError`], told apart by what the caller has to do |
+//! | `origin` | what a server said, told from what befell the connection |
 //! | `retry` | which failures are tried again, and when |
 //! | `wait` | the one place that waits |
 
@@ -14,6 +15,7 @@ pub mod client;
 pub mod error;
 pub mod history;
 pub mod options;
+mod origin;
 mod retry;
 mod wait;
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 pub struct ClientOptions {
     /// How long connecting may take.
     pub connect_timeout: Duration,
-    /// How long one attempt of a request may take; the server hears of it. Streams have no limit of their own.
+    /// How long one attempt of a request may take, before the next server is asked; the server hears of it. Streams have no limit of
+    /// their own.
     pub request_timeout: Duration,
     /// What is tried again, and how often.
     pub retry: RetryPolicy,

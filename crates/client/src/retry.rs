@@ -5,7 +5,12 @@ use std::time::Duration;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
-use crate::{Client, ClientError, RetryPolicy, client::Services, wait::wait};
+use crate::{
+    Client, ClientError, RetryPolicy,
+    client::Services,
+    origin::{Origin, origin},
+    wait::{wait, within},
+};
 
 /// The server's word for a refusal before anything was done: it starts or stops, its clock is being compared.
 const NOT_SERVING: &str = "NOT_SERVING";
@@ -21,7 +26,8 @@ pub(crate) enum Repeat {
     Never,
 }
 
-/// Calls until an attempt succeeds, can't be helped, or was the last; each time the server whose turn it is.
+/// Calls until an attempt succeeds, can't be helped, or was the last; each time the server whose turn it is. No server is waited for in
+/// vain more often than each of the others: who calls waits all that time.
 pub(crate) async fn with_retries<T, F>(
     client: &Client,
     repeat: Repeat,
@@ -31,14 +37,15 @@ where
     F: Future<Output = Result<T, Status>>,
 {
     let policy = &client.options.retry;
-    let mut attempt = 1;
+    let (mut attempt, mut timed_out) = (1, 0);
     loop {
         let turn = client.turn();
-        let status = match call(client.services(turn)).await {
+        let status = match within(client.options.request_timeout, call(client.services(turn))).await {
             Ok(answer) => return Ok(answer),
             Err(status) => status,
         };
-        if attempt >= policy.attempts || !may_help(repeat, &status) {
+        timed_out += usize::from(origin(&status) == Origin::TimedOut);
+        if attempt >= policy.attempts || timed_out >= client.servers() || !may_help(repeat, &status) {
             return Err(status.into());
         }
         client.move_on(turn);
@@ -49,6 +56,15 @@ where
 
 /// Whether sending it again is safe and may end otherwise.
 pub(crate) fn may_help(repeat: Repeat, status: &Status) -> bool {
+    match origin(status) {
+        Origin::Unconnected => true,
+        Origin::Broken | Origin::TimedOut => repeat != Repeat::Never,
+        Origin::Answer => may_change(repeat, status),
+    }
+}
+
+/// Whether the next answer may be another one.
+fn may_change(repeat: Repeat, status: &Status) -> bool {
     match status.code() {
         Code::Unavailable => repeat != Repeat::Never || was_refused(status),
         Code::DeadlineExceeded => repeat == Repeat::Read,
@@ -73,6 +89,9 @@ pub(crate) fn delay(policy: &RetryPolicy, attempt: u32, status: &Status) -> Dura
 
 #[cfg(test)]
 mod tests {
+    use std::{io, sync::Arc};
+
+    use tonic::{ConnectError, TimeoutExpired};
     use tonic_types::ErrorDetails;
 
     use super::*;
@@ -92,6 +111,21 @@ mod tests {
         for (code, repeat, expected) in cases {
             assert_eq!(may_help(repeat, &Status::new(code, "")), expected, "{code:?} {repeat:?}");
         }
+    }
+
+    #[test]
+    fn what_a_connection_may_have_lost_is_sent_again_if_that_is_safe() {
+        let mut broken = Status::unknown("transport error");
+        broken.set_source(Arc::new(io::Error::from(io::ErrorKind::ConnectionReset)));
+        let mut timed_out = Status::cancelled("Timeout expired");
+        timed_out.set_source(Arc::new(TimeoutExpired(())));
+        for status in [broken, timed_out] {
+            assert!(may_help(Repeat::Read, &status) && may_help(Repeat::Write, &status), "{status:?}");
+            assert!(!may_help(Repeat::Never, &status), "it may have been done: {status:?}");
+        }
+        let mut unsent = Status::unavailable("");
+        unsent.set_source(Arc::new(ConnectError("connection refused".into())));
+        assert!(may_help(Repeat::Never, &unsent), "nobody has heard of it");
     }
 
     #[test]
