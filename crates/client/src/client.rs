@@ -153,6 +153,9 @@ fn endpoint(address: &str, options: &ClientOptions) -> Result<Endpoint, ClientEr
     let endpoint = endpoint
         .connect_timeout(options.connect_timeout)
         .tcp_nodelay(true)
+        // A server whose machine is gone closes nothing: without this, a stream from it would wait for ever.
+        .http2_keep_alive_interval(options.keep_alive)
+        .keep_alive_timeout(options.keep_alive * 2)
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
         .http2_max_header_list_size(MAX_HEADER_BYTES)

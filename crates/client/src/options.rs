@@ -10,6 +10,9 @@ pub struct ClientOptions {
     /// How long one attempt of a request may take, before the next server is asked; the server hears of it. Streams have no limit of
     /// their own.
     pub request_timeout: Duration,
+    /// After so long without a word from a server of which something is awaited, it is asked whether it is there. When it doesn't
+    /// say so for twice as long, the connection is given up for lost.
+    pub keep_alive: Duration,
     /// What is tried again, and how often.
     pub retry: RetryPolicy,
     /// The largest answer that is taken.
@@ -23,6 +26,7 @@ impl Default for ClientOptions {
         ClientOptions {
             connect_timeout: Duration::from_secs(5),
             request_timeout: Duration::from_secs(30),
+            keep_alive: Duration::from_secs(5),
             retry: RetryPolicy::default(),
             max_message_bytes: 64 << 20,
             tls: None,

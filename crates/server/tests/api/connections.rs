@@ -270,6 +270,21 @@ async fn a_server_that_is_alone_and_says_nothing_is_waited_for_once() {
 }
 
 #[tokio::test]
+async fn a_server_that_is_not_there_any_more_is_given_up_before_the_time_of_the_request() {
+    let fixture = Fixture::new().await;
+    fixture.write(vec![event("profile:1", fixture.ago(60), "e-1", "x")]).await;
+    let failing = Failing::by(&fixture.env, Lapse::Stalls).await;
+    let options = ClientOptions { request_timeout: 2 * PATIENCE, keep_alive: Duration::from_millis(500), ..options() };
+    let anew = || client(&[failing.address, fixture.grpc], options.clone());
+    let page = fixture.env.timeout(PATIENCE, anew().read(history("profile:1"))).await.unwrap().unwrap();
+    let stream = anew().stream(history("profile:1")).try_collect::<Vec<_>>();
+    let pages = fixture.env.timeout(PATIENCE, stream).await.unwrap().unwrap();
+    let records: usize = pages.iter().map(|page| page.records.len()).sum();
+    assert_eq!((page.records.len(), records, failing.taken()), (1, 1, 2));
+    fixture.stop().await;
+}
+
+#[tokio::test]
 async fn what_was_never_sent_goes_to_the_next_server_whatever_it_is() {
     let fixture = Fixture::new().await;
     let request = v1::CreateNamespaceRequest { name: "again".to_owned(), ..Default::default() };
