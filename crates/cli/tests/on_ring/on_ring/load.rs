@@ -7,19 +7,20 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    thread::JoinHandle,
     time::{Duration, Instant},
 };
 
 use anabranch_api::wkt;
-use anabranch_client::{Client, ClientOptions, v1};
+use anabranch_client::{Client, ClientError, ClientOptions, v1};
 use anabranch_runtime::Env;
-use tokio::runtime::Runtime;
+use futures_util::StreamExt;
+use tokio::{runtime::Runtime, task::JoinHandle};
 
 use super::{Story, processes::Anabranch};
 
 const WRITERS: usize = 3;
-const READERS: usize = 3;
+/// Readers who ask whichever server their client asks.
+const READERS: usize = 2;
 /// Series that take writes all the time.
 const LIVE: usize = 4;
 const BATCH: usize = 5;
@@ -85,10 +86,10 @@ impl Oracle {
     pub(crate) fn check_everything(&self, server: &Anabranch) {
         let runtime = Runtime::new().unwrap();
         runtime.block_on(async {
-            let clients = [client(&server.grpc.to_string())];
+            let from = Asked::Each(vec![client(&server.grpc.to_string())]);
             for series in self.series() {
                 let before = self.with(&series, |history| history.acknowledged.clone());
-                let found = scan(&clients, &series, 7).await;
+                let found = scan(&from, &series, 7, &Counts::default()).await;
                 self.check(&series, &before, &found);
             }
         });
@@ -103,11 +104,20 @@ struct Counts {
     failed: AtomicU64,
 }
 
-/// Writers and readers at work.
+impl Counts {
+    /// A request that should have been served failed, though it was tried again.
+    fn failed(&self, error: &ClientError) {
+        self.failed.fetch_add(1, Ordering::Relaxed);
+        println!("a request failed for good: {error:?}");
+    }
+}
+
+/// Writers and readers at work: tasks that share one client, and so its connections.
 pub(crate) struct Load {
     counts: Arc<Counts>,
     stop: Arc<AtomicBool>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+    runtime: Runtime,
 }
 
 /// What a load has done.
@@ -127,25 +137,24 @@ impl fmt::Display for Figures {
 impl Load {
     pub(crate) fn start(oracle: &Oracle, servers: &[Anabranch]) -> Load {
         let (counts, stop) = (Arc::new(Counts::default()), Arc::new(AtomicBool::new(false)));
+        let runtime = Runtime::new().unwrap();
         let addresses: Vec<String> = servers.iter().map(|server| server.grpc.to_string()).collect();
-        let mut threads = Vec::new();
-        for at in 0..WRITERS + READERS {
-            let (oracle, counts, stop) = (oracle.clone(), counts.clone(), stop.clone());
-            // Each begins with another server and goes on with the others.
-            let mut addresses = addresses.clone();
-            let first = at % addresses.len();
-            addresses.rotate_left(first);
-            threads.push(std::thread::spawn(move || {
-                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-                runtime.block_on(async {
-                    match at < WRITERS {
-                        true => write(&oracle, &counts, &stop, &addresses, at).await,
-                        false => read(&oracle, &counts, &stop, &addresses, at).await,
-                    }
-                });
-            }));
+        // Connections belong to the runtime in which they are made.
+        let inside = runtime.enter();
+        let shared = client(&addresses.join(","));
+        let each: Vec<Client> = addresses.iter().map(|address| client(address)).collect();
+        drop(inside);
+        let mut tasks = Vec::new();
+        for writer in 0..WRITERS {
+            let (oracle, counts, stop, client) = (oracle.clone(), counts.clone(), stop.clone(), shared.clone());
+            tasks.push(runtime.spawn(async move { write(&oracle, &counts, &stop, &client, writer).await }));
         }
-        Load { counts, stop, threads: Mutex::new(threads) }
+        let readers = (0..READERS).map(|_| Asked::Any(shared.clone())).chain([Asked::Each(each)]);
+        for (reader, from) in readers.enumerate() {
+            let (oracle, counts, stop) = (oracle.clone(), counts.clone(), stop.clone());
+            tasks.push(runtime.spawn(async move { read(&oracle, &counts, &stop, &from, reader).await }));
+        }
+        Load { counts, stop, tasks: Mutex::new(tasks), runtime }
     }
 
     /// Waits until so many more events are acknowledged and every reader has had its turn.
@@ -164,12 +173,12 @@ impl Load {
 
     /// No client has found anything wrong so far.
     pub(crate) fn is_well(&self) {
-        let broken = self.threads().iter().any(JoinHandle::is_finished);
+        let broken = self.tasks().iter().any(JoinHandle::is_finished);
         assert!(!broken, "a client has found something wrong; it is printed above");
     }
 
-    fn threads(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
-        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    fn tasks(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Requests that failed though they were tried again.
@@ -179,8 +188,8 @@ impl Load {
 
     pub(crate) fn stop(&self) -> Figures {
         self.stop.store(true, Ordering::Relaxed);
-        for thread in self.threads().drain(..) {
-            assert!(thread.join().is_ok(), "a client has found something wrong; it is printed above");
+        for task in self.tasks().drain(..) {
+            assert!(self.runtime.block_on(task).is_ok(), "a client has found something wrong; it is printed above");
         }
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let Counts { acknowledged, scans, failed } = &*self.counts;
@@ -193,8 +202,8 @@ fn client(addresses: &str) -> Client {
     Client::connect_lazily(addresses, options).unwrap()
 }
 
-async fn write(oracle: &Oracle, counts: &Counts, stop: &AtomicBool, addresses: &[String], writer: usize) {
-    let (client, env) = (client(&addresses.join(",")), Env::system());
+async fn write(oracle: &Oracle, counts: &Counts, stop: &AtomicBool, client: &Client, writer: usize) {
+    let env = Env::system();
     let mut number = 0;
     while !stop.load(Ordering::Relaxed) {
         let series = format!("live-{}", number % LIVE);
@@ -210,7 +219,7 @@ async fn write(oracle: &Oracle, counts: &Counts, stop: &AtomicBool, addresses: &
                 counts.acknowledged.fetch_add(BATCH as u64, Ordering::Relaxed);
             }
             // It may be stored or not: both are right from now on.
-            Err(_) => drop(counts.failed.fetch_add(1, Ordering::Relaxed)),
+            Err(error) => counts.failed(&error),
         }
         env.sleep(PAUSE).await;
     }
@@ -232,55 +241,77 @@ fn event(series: &str, nanos: i64, id: &str) -> v1::Event {
     }
 }
 
-async fn read(oracle: &Oracle, counts: &Counts, stop: &AtomicBool, addresses: &[String], reader: usize) {
-    let (clients, env) = (addresses.iter().map(|address| client(address)).collect::<Vec<_>>(), Env::system());
+/// From where a history is read.
+enum Asked {
+    /// From any server, by a client of all: as one stream, and page after page.
+    Any(Client),
+    /// Each page from the next server, by clients of one each: those fail when it is away, as they should.
+    Each(Vec<Client>),
+}
+
+async fn read(oracle: &Oracle, counts: &Counts, stop: &AtomicBool, from: &Asked, reader: usize) {
+    let env = Env::system();
     let mut turn = reader;
     while !stop.load(Ordering::Relaxed) {
         turn += 1;
         let all = oracle.series();
-        let Some(series) = (!all.is_empty()).then(|| all[turn % all.len()].clone()) else { continue };
+        let Some(series) = (!all.is_empty()).then(|| all[turn % all.len()].clone()) else {
+            env.sleep(PAUSE).await;
+            continue;
+        };
         let before = oracle.with(&series, |history| history.acknowledged.clone());
-        let found = scan(&clients, &series, turn).await;
+        let found = scan(from, &series, turn, counts).await;
         oracle.check(&series, &before, &found);
         counts.scans.fetch_add(1, Ordering::Relaxed);
         env.sleep(PAUSE).await;
     }
 }
 
-/// A whole history, each page from the next server.
-async fn scan(clients: &[Client], series: &str, turn: usize) -> Vec<Position> {
+/// A whole history.
+async fn scan(from: &Asked, series: &str, turn: usize, counts: &Counts) -> Vec<Position> {
     let mut request = v1::ReadEventRecordsRequest {
         namespace: "plays".to_owned(),
         time_series_id: series.to_owned(),
         page_size: [50, 300, 1000][turn % 3],
         ..v1::ReadEventRecordsRequest::default()
     };
-    let mut found = Vec::new();
-    for page_number in turn.. {
-        let page = page(clients, &request, page_number).await;
-        for record in page.records {
-            let [item] = &record.event_items[..] else { panic!("{series}: {record:?} has other items") };
-            assert_eq!(item.event_item_value, value_of(&record.event_id).as_bytes(), "{series}: {}", record.event_id);
-            let time = record.event_time.unwrap();
-            found.push((time.seconds * 1_000_000_000 + i64::from(time.nanos), record.event_id));
-        }
-        if page.next_page_token.is_empty() {
-            break;
-        }
-        request.page_token = page.next_page_token;
-    }
-    found
-}
-
-/// One page, from whichever server has it.
-async fn page(clients: &[Client], request: &v1::ReadEventRecordsRequest, turn: usize) -> v1::ReadEventRecordsResponse {
-    let (env, begun) = (Env::system(), Instant::now());
+    let (env, mut begun, mut found) = (Env::system(), Instant::now(), Vec::new());
     for attempt in turn.. {
-        match clients[attempt % clients.len()].read(request.clone()).await {
-            Ok(page) => return page,
-            Err(error) => assert!(begun.elapsed() < UNSERVED, "no server answers: {error:?}"),
+        let mut pages = match from {
+            Asked::Any(client) if turn % 2 == 0 => client.stream(request.clone()),
+            Asked::Any(client) => client.pages(request.clone()),
+            Asked::Each(clients) => clients[attempt % clients.len()].pages(request.clone()).take(1).boxed(),
+        };
+        while let Some(page) = pages.next().await {
+            match page {
+                Ok(page) => {
+                    request.page_token.clone_from(&page.next_page_token);
+                    found.extend(positions(series, page));
+                    begun = Instant::now();
+                    if request.page_token.is_empty() {
+                        return found;
+                    }
+                }
+                Err(error) => {
+                    assert!(begun.elapsed() < UNSERVED, "no server answers: {error:?}");
+                    if matches!(from, Asked::Any(_)) {
+                        counts.failed(&error);
+                    }
+                    env.sleep(AGAIN).await;
+                }
+            }
         }
-        env.sleep(AGAIN).await;
     }
     unreachable!("attempts have no end")
+}
+
+/// What a page holds, each event with the value that belongs to it.
+fn positions(series: &str, page: v1::ReadEventRecordsResponse) -> Vec<Position> {
+    let position = |record: v1::EventRecord| {
+        let [item] = &record.event_items[..] else { panic!("{series}: {record:?} has other items") };
+        assert_eq!(item.event_item_value, value_of(&record.event_id).as_bytes(), "{series}: {}", record.event_id);
+        let time = record.event_time.unwrap();
+        (time.seconds * 1_000_000_000 + i64::from(time.nanos), record.event_id)
+    };
+    page.records.into_iter().map(position).collect()
 }
