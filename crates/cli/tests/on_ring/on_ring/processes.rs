@@ -16,9 +16,10 @@ use serde_json::Value;
 use super::load::{Oracle, value_of};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_anabranch");
-/// Events of an imported history, and when the first of them happened.
+/// Events of an imported history, and when the first of them happened: on this day or, for another slice, so much later.
 const EVENTS: usize = 3000;
 const NOON: i64 = 1_585_396_800;
+const ANOTHER_SLICE: i64 = 40 * 86_400;
 /// Slow enough that a kill finds every state, quick enough to end.
 const CONFIG: &str = "\
 [cassandra]
@@ -105,12 +106,13 @@ impl Site {
         out.into_owned()
     }
 
-    /// Brings an old history in, wide enough to be split.
-    pub(crate) fn import(&self, servers: &[Anabranch], oracle: &Oracle, series: &str) {
+    /// Brings an old history in, wide enough to be split; so many slices after the first.
+    pub(crate) fn import(&self, servers: &[Anabranch], oracle: &Oracle, series: &str, slice: usize) {
+        let begun = NOON + slice as i64 * ANOTHER_SLICE;
         let mut csv = String::from("time,series,event_id,note\n");
         let mut events = Vec::new();
         for index in 0..EVENTS {
-            let (time, id) = (Timestamp::from_seconds(NOON + index as i64), format!("old-{index:05}"));
+            let (time, id) = (Timestamp::from_seconds(begun + index as i64), format!("old-{index:05}"));
             let _ = writeln!(csv, "{time},{series},{id},{}", value_of(&id));
             events.push((time.nanos(), id));
         }
@@ -125,16 +127,7 @@ impl Site {
     pub(crate) fn until(&self, servers: &[Anabranch], patience: Duration, is_so: impl Fn(&[ListedSplit]) -> bool) {
         let begun = Instant::now();
         loop {
-            let text = self.run(servers, &["split", "list", "plays", "--output", "json"]);
-            let list: Value = serde_json::from_str(&text).unwrap();
-            let splits = list["splits"].as_array().cloned().unwrap_or_default();
-            let splits: Vec<ListedSplit> = splits
-                .iter()
-                .map(|split| ListedSplit {
-                    series: split["timeSeriesId"].as_str().unwrap().to_owned(),
-                    state: split["state"].as_str().unwrap().to_owned(),
-                })
-                .collect();
+            let splits = listed(&self.run(servers, &["split", "list", "plays", "--output", "json"]));
             if is_so(&splits) {
                 return;
             }
@@ -142,6 +135,17 @@ impl Site {
             std::thread::sleep(Duration::from_millis(100));
         }
     }
+}
+
+/// The splits of a list in JSON.
+fn listed(text: &str) -> Vec<ListedSplit> {
+    let list: Value = serde_json::from_str(text).unwrap();
+    let splits = list["splits"].as_array().cloned().unwrap_or_default();
+    let listed = |split: &Value| ListedSplit {
+        series: split["timeSeriesId"].as_str().unwrap().to_owned(),
+        state: split["state"].as_str().unwrap().to_owned(),
+    };
+    splits.iter().map(listed).collect()
 }
 
 impl Site {
@@ -174,6 +178,22 @@ pub(crate) struct Anabranch {
 impl Anabranch {
     pub(crate) fn kill(&mut self) {
         self.process.kill().unwrap();
+    }
+
+    /// Stops it where it stands.
+    pub(crate) fn pause(&mut self) {
+        self.process.pause().unwrap();
+    }
+
+    /// Lets it go on.
+    pub(crate) fn resume(&mut self) {
+        self.process.resume().unwrap();
+    }
+
+    /// The state of a series' split, as the store has it now, if there is one and the store says so.
+    pub(crate) fn state_of(&self, series: &str) -> Option<String> {
+        let (_, list) = http::get(self.http, "/v1/namespaces/plays/splits").filter(|(status, _)| *status == 200)?;
+        listed(&list).into_iter().find(|split| split.series == series).map(|split| split.state)
     }
 
     /// Asks it to end, and waits until it has.

@@ -1,6 +1,9 @@
 //! Everything that is up, and what is done to it: faults strike and are healed, while clients write and read.
 
-use std::{thread, time::Duration};
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
 
 use anabranch_testbed::{Cassandra, Kafka, Shape, SmallDisk, cache};
 use serde_json::Value;
@@ -18,6 +21,12 @@ const PATIENCE: Duration = Duration::from_secs(180);
 const SMALL_DISK_MIB: u32 = 256;
 /// States that a split may rest in.
 const ENDS: [&str; 2] = ["COMPLETED", "NOT_WIDE"];
+/// States that may be over before anybody looks, and how many splits are tried to find one in a state.
+const BRIEF: [&str; 2] = ["DETECTED", "PLANNED"];
+const TRIES: usize = 3;
+/// Between two looks at a split, and how long a step may be on its way to the store.
+const LOOK: Duration = Duration::from_millis(20);
+const ARRIVAL: Duration = Duration::from_millis(500);
 const NAMESPACE: [&str; 3] = ["namespace", "create", "plays"];
 /// Little is wide, time is sealed soon, and a page gets the time that a lost node costs.
 const SETTINGS: [&str; 20] = [
@@ -184,14 +193,60 @@ impl Stage {
 
     /// Brings an old history in, wide enough to be split.
     pub(crate) fn import(&mut self, series: &str) {
-        self.site.import(&self.servers, &self.oracle, series);
+        self.import_into(series, 0);
+    }
+
+    fn import_into(&mut self, series: &str, slice: usize) {
+        self.site.import(&self.servers, &self.oracle, series, slice);
         self.imported += 1;
     }
 
-    pub(crate) fn wait_for_state(&self, series: &str, state: &str) {
-        self.site.until(&self.servers, PATIENCE, |splits| {
-            splits.iter().any(|split| split.series == series && (split.state == state || split.state == "COMPLETED"))
-        });
+    /// Kills both workers while a split is in this state, and waits until the split has come to its end all the same. A split that
+    /// was past the state before anybody looked proves nothing: then it is another one's turn, a few times.
+    pub(crate) fn kill_workers_in(&mut self, state: &str) {
+        for _ in 0..TRIES {
+            let series = format!("{}-{}", state.to_lowercase(), self.imported);
+            // Only where it needs a new table does a split stay in PLANNED for a while.
+            let slice = if state == "PLANNED" { self.imported } else { 0 };
+            self.import_into(&series, slice);
+            let caught = self.catch(&series, state);
+            if caught {
+                self.tell(&format!("{series} is in {state}, and both workers stand still"));
+                self.strike(Fault::WorkersKilled);
+                self.heal(Fault::WorkersKilled);
+            }
+            self.wait_for_splits(&series);
+            if caught {
+                return;
+            }
+            self.tell(&format!("{series} was past {state} before the workers could be stopped"));
+        }
+        assert!(BRIEF.contains(&state), "no split of {TRIES} was caught in {state}");
+        self.tell(&format!("NOT TRIED: killing workers in {state}; it was over too soon in {TRIES} splits"));
+    }
+
+    /// Stops both workers while a split is in this state. Otherwise they go on, and the answer is no.
+    fn catch(&mut self, series: &str, state: &str) -> bool {
+        let begun = Instant::now();
+        loop {
+            let seen = self.servers[0].state_of(series).unwrap_or_default();
+            if seen == state {
+                break;
+            }
+            if ENDS.contains(&seen.as_str()) {
+                return false;
+            }
+            assert!(begun.elapsed() < PATIENCE, "{series} stays in {seen}");
+            thread::sleep(LOOK);
+        }
+        self.workers.iter_mut().for_each(Anabranch::pause);
+        // A step that was on its way when they were stopped may arrive yet.
+        thread::sleep(ARRIVAL);
+        let caught = self.servers[0].state_of(series).as_deref() == Some(state);
+        if !caught {
+            self.workers.iter_mut().for_each(Anabranch::resume);
+        }
+        caught
     }
 
     pub(crate) fn wait_for_splits(&self, series: &str) {
@@ -205,14 +260,27 @@ impl Stage {
     /// A rolling restart, as an operator does it.
     pub(crate) fn restart_servers_in_turn(&mut self) {
         let failed = self.load.failed_requests();
-        for server in &mut self.servers {
-            server.stop();
-            server.restart();
-            server.wait_until_ready(PATIENCE);
+        for server in 0..self.servers.len() {
+            self.servers[server].stop();
+            self.goes_on();
+            self.servers[server].restart();
+            self.servers[server].wait_until_ready(PATIENCE);
+            self.goes_on();
         }
-        self.goes_on();
         assert_eq!(self.load.failed_requests(), failed, "a rolling restart fails no request");
         self.tell("both servers were restarted, one after the other, without a failed request");
+    }
+
+    /// One server after the other ends as by a crash, requests under way and all.
+    pub(crate) fn kill_servers_in_turn(&mut self) {
+        let failed = self.load.failed_requests();
+        for server in 0..self.servers.len() {
+            self.strike(Fault::ServerKilled(server));
+            self.goes_on();
+            self.heal(Fault::ServerKilled(server));
+        }
+        assert_eq!(self.load.failed_requests(), failed, "what was asked of a server that is lost, another one answers");
+        self.tell("both servers were killed, one after the other, without a failed request");
     }
 
     /// The clients stop, and everything is looked at once more.
