@@ -18,13 +18,84 @@ impl ForeignSchema {
     }
 }
 
+/// Words that are no names without quotes, in any Cassandra from 4.0 on: to quote one more than a version asks for does
+/// no harm. Sorted.
+const RESERVED: [&str; 65] = [
+    "add",
+    "allow",
+    "alter",
+    "and",
+    "apply",
+    "asc",
+    "authorize",
+    "batch",
+    "begin",
+    "by",
+    "check",
+    "columnfamily",
+    "constraint",
+    "create",
+    "default",
+    "delete",
+    "desc",
+    "describe",
+    "drop",
+    "entries",
+    "execute",
+    "from",
+    "full",
+    "grant",
+    "if",
+    "in",
+    "index",
+    "infinity",
+    "insert",
+    "into",
+    "is",
+    "keyspace",
+    "length",
+    "limit",
+    "materialized",
+    "mbean",
+    "mbeans",
+    "modify",
+    "nan",
+    "norecursive",
+    "not",
+    "null",
+    "of",
+    "on",
+    "or",
+    "order",
+    "primary",
+    "rename",
+    "replace",
+    "revoke",
+    "schema",
+    "select",
+    "set",
+    "table",
+    "to",
+    "token",
+    "truncate",
+    "unlogged",
+    "unset",
+    "update",
+    "use",
+    "using",
+    "view",
+    "where",
+    "with",
+];
+
 /// A name that needs no quotes has none.
 fn shown(name: &str) -> String {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-    if name.starts_with(|c: char| c.is_ascii_lowercase()) && name.chars().all(plain) {
-        return name.to_owned();
+    let is_plain = name.starts_with(|c: char| c.is_ascii_lowercase()) && name.chars().all(plain);
+    match is_plain && RESERVED.binary_search(&name).is_err() {
+        true => name.to_owned(),
+        false => super::schema::quoted(name),
     }
-    super::schema::quoted(name)
 }
 
 /// A value as CQL has it. What has no literal of its own is told by its bytes.
@@ -90,24 +161,36 @@ fn hexadecimal(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    fn shown(data_type: &str, bytes: &[u8]) -> String {
+    fn told(data_type: &str, bytes: &[u8]) -> String {
         let column = Column { name: "c".to_owned(), data_type: data_type.to_owned(), descends: false };
         literal(&column, bytes)
     }
 
     #[test]
+    fn names_that_cql_would_not_take_as_they_are_have_quotes() {
+        assert!(RESERVED.is_sorted(), "the search needs it");
+        for name in ["device", "at2", "day_of_year", "key", "timestamp"] {
+            assert_eq!(shown(name), name);
+        }
+        for name in ["order", "from", "to", "index", "table", "token", "Device", "2nd", "_x", "naïve"] {
+            assert_eq!(shown(name), format!("\"{name}\""));
+        }
+        assert_eq!(shown("a\"b"), "\"a\"\"b\"");
+    }
+
+    #[test]
     fn values_are_what_cql_would_read_again() {
-        assert_eq!(shown("text", "o'clock".as_bytes()), "'o''clock'");
-        assert_eq!(shown("int", &(-5_i32).to_be_bytes()), "-5");
-        assert_eq!(shown("bigint", &7_i64.to_be_bytes()), "7");
-        assert_eq!(shown("boolean", &[1]), "true");
-        assert_eq!(shown("blob", &[0xca, 0xfe]), "0xcafe");
-        assert_eq!(shown("inet", &[127, 0, 0, 1]), "'127.0.0.1'");
-        assert_eq!(shown("uuid", &[0x11; 16]), "11111111-1111-1111-1111-111111111111");
-        assert_eq!(shown("timestamp", &1_774_699_200_000_i64.to_be_bytes()), "'2026-03-28T12:00:00Z'");
-        assert_eq!(shown("date", &((1_u32 << 31) + 20_540).to_be_bytes()), "'2026-03-28'");
-        assert_eq!(shown("varint", &[5]), "blobAsVarint(0x05)");
-        assert_eq!(shown("frozen<list<int>>", &[0, 1]), "0x0001");
-        assert_eq!(shown("int", &[1]), "0x01", "bytes that aren't what the type says are told as they are");
+        assert_eq!(told("text", "o'clock".as_bytes()), "'o''clock'");
+        assert_eq!(told("int", &(-5_i32).to_be_bytes()), "-5");
+        assert_eq!(told("bigint", &7_i64.to_be_bytes()), "7");
+        assert_eq!(told("boolean", &[1]), "true");
+        assert_eq!(told("blob", &[0xca, 0xfe]), "0xcafe");
+        assert_eq!(told("inet", &[127, 0, 0, 1]), "'127.0.0.1'");
+        assert_eq!(told("uuid", &[0x11; 16]), "11111111-1111-1111-1111-111111111111");
+        assert_eq!(told("timestamp", &1_774_699_200_000_i64.to_be_bytes()), "'2026-03-28T12:00:00Z'");
+        assert_eq!(told("date", &((1_u32 << 31) + 20_540).to_be_bytes()), "'2026-03-28'");
+        assert_eq!(told("varint", &[5]), "blobAsVarint(0x05)");
+        assert_eq!(told("frozen<list<int>>", &[0, 1]), "0x0001");
+        assert_eq!(told("int", &[1]), "0x01", "bytes that aren't what the type says are told as they are");
     }
 }
