@@ -255,7 +255,7 @@ impl Looker<'_> {
                 look = Some(self.clustering_values(schema).await?);
             }
             let values = look.iter().flatten().filter_map(|row| row.get(index)?.as_deref());
-            if let Some(kind) = schema::kind_of_numbers(values) {
+            if let Some(kind) = schema::kind_of_numbers(values, named.is_some()) {
                 return Ok(TimeColumn { index, kind });
             }
         }

@@ -86,18 +86,27 @@ impl Column {
     }
 }
 
-/// What numbers mean that were seen in a column: all of them times of one unit, or nothing. Of an empty table nothing
-/// can be said, and nothing depends on it.
-pub(super) fn kind_of_numbers<'a>(mut values: impl Iterator<Item = &'a [u8]>) -> Option<TimeKind> {
+/// What numbers mean that were seen in a column: times of the unit that more than half of them are of, or nothing. Of a
+/// column that was named as the time only those count that can be times: a zero or a greatest number stands for
+/// something else. Of an empty table nothing can be said, and nothing depends on it.
+pub(super) fn kind_of_numbers<'a>(values: impl Iterator<Item = &'a [u8]>, named: bool) -> Option<TimeKind> {
     let unit_of = |bytes: &[u8]| {
         let number = number(bytes)?;
         UNITS.into_iter().find(|unit| PLAUSIBLE_SECONDS.contains(&(number / (UNITS[0] / unit))))
     };
-    let unit_nanos = match values.next() {
-        Some(first) => unit_of(first)?,
-        None => UNITS[1],
-    };
-    values.all(|value| unit_of(value) == Some(unit_nanos)).then_some(TimeKind::Since1970 { unit_nanos })
+    let units: Vec<Option<i64>> = values.map(unit_of).collect();
+    if units.is_empty() {
+        return Some(TimeKind::Since1970 { unit_nanos: UNITS[1] });
+    }
+    let votes = units.iter().filter(|unit| !named || unit.is_some()).count();
+    let of = |wanted: i64| units.iter().filter(|unit| **unit == Some(wanted)).count();
+    let unit_nanos = UNITS.into_iter().find(|unit| of(*unit) * 2 > votes)?;
+    Some(TimeKind::Since1970 { unit_nanos })
+}
+
+/// Whether something can have happened then, and the value doesn't stand for something else.
+pub fn is_plausible(time: Timestamp) -> bool {
+    PLAUSIBLE_SECONDS.contains(&time.nanos().div_euclid(UNITS[0]))
 }
 
 fn number(bytes: &[u8]) -> Option<i64> {
@@ -240,13 +249,17 @@ mod tests {
         Column { name: name.to_owned(), data_type: data_type.to_owned(), descends: false }
     }
 
-    fn kind(numbers: &[i64]) -> Option<TimeKind> {
+    fn kind_if(named: bool, numbers: &[i64]) -> Option<TimeKind> {
         let bytes: Vec<[u8; 8]> = numbers.iter().map(|number| number.to_be_bytes()).collect();
-        kind_of_numbers(bytes.iter().map(<[u8; 8]>::as_slice))
+        kind_of_numbers(bytes.iter().map(<[u8; 8]>::as_slice), named)
+    }
+
+    fn kind(numbers: &[i64]) -> Option<TimeKind> {
+        kind_if(false, numbers)
     }
 
     #[test]
-    fn numbers_are_times_only_when_all_of_them_are_of_one_unit() {
+    fn numbers_are_times_of_the_unit_that_most_of_them_are_of() {
         let now = 1_774_692_000_i64;
         for (unit_nanos, name) in UNITS.into_iter().zip(["seconds", "milliseconds", "microseconds", "nanoseconds"]) {
             let scale = UNITS[0] / unit_nanos;
@@ -258,6 +271,21 @@ mod tests {
         assert_eq!(kind(&[1, 2, 3]), None, "a counter is no time");
         assert_eq!(kind(&[now, now * 1000]), None, "two units");
         assert!(kind(&[]).is_some(), "an empty table can still be looked at");
+    }
+
+    #[test]
+    fn a_number_that_stands_for_something_else_hides_no_time() {
+        let millis = Some(TimeKind::Since1970 { unit_nanos: 1_000_000 });
+        let now = 1_774_692_000_000_i64;
+        for odd in [0, -1, i64::MAX, 253_402_300_799_000] {
+            assert_eq!(kind(&[odd, now, now + 1]), millis, "{odd}");
+            assert_eq!(kind_if(true, &[odd, odd, odd, now]), millis, "{odd}");
+            assert_eq!(kind(&[odd, odd, odd, now]), None, "a few numbers may look like times by chance");
+            assert_eq!(kind_if(true, &[odd, odd]), None, "nothing that could be a time");
+        }
+        assert_eq!(kind_if(true, &[now, now / 1000]), None, "two units");
+        assert!(is_plausible(Timestamp::from_nanos(now * 1_000_000)));
+        assert!(!is_plausible(Timestamp::from_nanos(0)) && !is_plausible(Timestamp::from_nanos(i64::MAX)));
     }
 
     #[test]

@@ -54,6 +54,11 @@ fn refused(error: &ForeignError) -> Failure {
         ForeignError::NoKeyspace { .. } | ForeignError::NoTable { .. } => {
             failure.hint("names are taken exactly as they are spelt, without quotes")
         }
+        ForeignError::NoTime { columns, .. }
+            if columns.iter().any(|it| it.ends_with(" bigint") || it.ends_with(" int")) =>
+        {
+            failure.hint("--time-column names a column of numbers of which only some are times")
+        }
         ForeignError::Unreadable { .. } => failure.hint("the role needs SELECT on the table, and nothing else"),
         _ => failure,
     }
