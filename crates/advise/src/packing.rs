@@ -1,6 +1,8 @@
 //! Real rows through the block packer: how many bytes and blocks they become. A row becomes an event, and each of its
 //! values an item, as an import would have it.
 
+use std::collections::BTreeMap;
+
 use anabranch_model::{EventId, EventItemKey, Item, Position, Row, SplitSettings};
 use anabranch_store::{Codec, PackError, Packer};
 use anabranch_store_cassandra::foreign::{rows::ForeignRow, schema::ForeignSchema};
@@ -8,32 +10,55 @@ use bytes::Bytes;
 
 use crate::report::{Packed, PackedBy};
 
-/// Of a key that is longer than an id may be, this much tells rows apart well enough to be packed.
+/// Ids are hardly ever longer: of a key that is, this much is taken.
 const MOST_ID_BYTES: usize = 200;
 
-/// What rows of one partition would be packed to. `None` when there is nothing to pack.
+/// What rows of one partition would be packed to, each of its series by itself. `None` when there is nothing to pack.
 pub(crate) fn pack(schema: &ForeignSchema, rows: &[ForeignRow]) -> Option<Packed> {
-    let mut items: Vec<Row> = rows.iter().flat_map(|row| items_of(schema, row)).collect();
-    items.sort_by(|one, other| {
-        other.position.cmp(&one.position).then_with(|| one.item.key.as_str().cmp(other.item.key.as_str()))
-    });
-    items.dedup_by(|one, other| one.position == other.position && one.item.key == other.item.key);
-    if items.is_empty() {
+    let mut series: BTreeMap<&[Bytes], Events> = BTreeMap::new();
+    for row in rows {
+        series.entry(&row.clustering[..schema.time().index]).or_default().take(schema, row);
+    }
+    if series.is_empty() {
         return None;
     }
+    let rows: usize = series.values().map(|events| events.0.len()).sum();
+    let series: Vec<Vec<Row>> = series.values().map(|events| events.items(schema)).collect();
     let target = SplitSettings::default().block_bytes as usize;
-    let by = |codec| pack_with(&items, target, codec).ok();
+    let by = |codec| pack_with(&series, target, codec).ok();
     Some(Packed {
-        rows: rows.len() as u64,
-        bytes: items.iter().map(|row| row.bytes() as u64).sum(),
+        rows: rows as u64,
+        bytes: series.iter().flatten().map(|row| row.bytes() as u64).sum(),
         block_bytes: target as u64,
         lz4: by(Codec::Lz4)?,
         zstd: by(Codec::Zstd { level: 1 })?,
     })
 }
 
-fn items_of<'a>(schema: &'a ForeignSchema, row: &'a ForeignRow) -> impl Iterator<Item = Row> + 'a {
-    let position = Position { time: row.time, id: id_of(schema, row) };
+/// The rows of a series, each at a position of its own.
+#[derive(Default)]
+struct Events<'a>(BTreeMap<Position, &'a ForeignRow>);
+
+impl<'a> Events<'a> {
+    fn take(&mut self, schema: &ForeignSchema, row: &'a ForeignRow) {
+        let mut position = Position { time: row.time, id: id_of(schema, row) };
+        match self.0.get(&position) {
+            // Read twice.
+            Some(there) if there.clustering == row.clustering => return,
+            // Another row, of which an id is too short a name, or a time too coarse.
+            Some(_) => position.id = numbered(&position.id, self.0.len()),
+            None => {}
+        }
+        self.0.insert(position, row);
+    }
+
+    /// Newest first, as they are packed.
+    fn items(&self, schema: &ForeignSchema) -> Vec<Row> {
+        self.0.iter().rev().flat_map(|(position, row)| items_of(schema, position, row)).collect()
+    }
+}
+
+fn items_of(schema: &ForeignSchema, position: &Position, row: &ForeignRow) -> Vec<Row> {
     let there = schema.regular.iter().zip(&row.values).filter_map(|(column, value)| Some((column, value.clone()?)));
     let mut items: Vec<Row> = there
         .filter_map(|(column, value)| {
@@ -41,12 +66,13 @@ fn items_of<'a>(schema: &'a ForeignSchema, row: &'a ForeignRow) -> impl Iterator
             Some(Row { position: position.clone(), item: Item { key, value, metadata: None } })
         })
         .collect();
+    items.sort_by(|one, other| one.item.key.cmp(&other.item.key));
     if items.is_empty() {
         // A row may be nothing but its key.
         let key = EventItemKey::new("row").expect("a plain word is a key");
-        items.push(Row { position, item: Item { key, value: Bytes::new(), metadata: None } });
+        items.push(Row { position: position.clone(), item: Item { key, value: Bytes::new(), metadata: None } });
     }
-    items.into_iter()
+    items
 }
 
 /// Tells rows of one time apart: what comes after the time in the key; of a UUID, all of it.
@@ -68,12 +94,93 @@ fn id_of(schema: &ForeignSchema, row: &ForeignRow) -> EventId {
     EventId::new(id).unwrap_or_else(|_| EventId::new("row").expect("a plain word is an id"))
 }
 
-fn pack_with(items: &[Row], target: usize, codec: Codec) -> Result<PackedBy, PackError> {
-    let mut packer = Packer::new(target, codec);
+fn numbered(id: &EventId, number: usize) -> EventId {
+    EventId::new(format!("{id}~{number}")).unwrap_or_else(|_| id.clone())
+}
+
+fn pack_with(series: &[Vec<Row>], target: usize, codec: Codec) -> Result<PackedBy, PackError> {
     let mut out = Vec::new();
-    for row in items {
-        packer.push(row.clone(), &mut out)?;
+    for items in series {
+        let mut packer = Packer::new(target, codec);
+        for row in items {
+            packer.push(row.clone(), &mut out)?;
+        }
+        packer.finish(&mut out)?;
     }
-    packer.finish(&mut out)?;
     Ok(PackedBy { bytes: out.iter().map(|row| row.bytes() as u64).sum(), rows: out.len() as u64 })
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_model::Timestamp;
+    use anabranch_store_cassandra::foreign::{
+        rows::ForeignKey,
+        schema::{Column, TimeColumn, TimeKind},
+    };
+
+    use super::*;
+
+    const BODY: &[u8] = b"what every row holds";
+
+    fn column(name: &str, data_type: &str) -> Column {
+        Column { name: name.to_owned(), data_type: data_type.to_owned(), descends: false }
+    }
+
+    /// `PRIMARY KEY (device, <clustering>)` with a body, going by the column `at`.
+    fn schema(clustering: &[(&str, &str)]) -> ForeignSchema {
+        let clustering: Vec<Column> = clustering.iter().map(|(name, data_type)| column(name, data_type)).collect();
+        let index = clustering.iter().position(|column| column.name == "at").unwrap();
+        ForeignSchema {
+            keyspace: "k".to_owned(),
+            table: "t".to_owned(),
+            life_seconds: None,
+            partition_key: vec![column("device", "text")],
+            clustering,
+            regular: vec![column("body", "blob")],
+            of_partition: Vec::new(),
+            time: Some(TimeColumn { index, kind: TimeKind::Timestamp }),
+        }
+    }
+
+    fn row(seconds: i64, clustering: &[&[u8]]) -> ForeignRow {
+        ForeignRow {
+            token: 0,
+            key: ForeignKey(vec![Bytes::from("pump")]),
+            time: Timestamp::from_nanos(seconds * 1_000_000_000),
+            clustering: clustering.iter().map(|part| Bytes::copy_from_slice(part)).collect(),
+            values: vec![Some(Bytes::from_static(BODY))],
+        }
+    }
+
+    #[test]
+    fn every_value_before_the_time_is_a_series_whose_rows_are_all_packed() {
+        let schema = schema(&[("metric", "text"), ("at", "timestamp")]);
+        let rows: Vec<ForeignRow> = ["heat", "load", "speed", "strain"]
+            .iter()
+            .flat_map(|metric| (0..500_i64).map(|at| row(at, &[metric.as_bytes(), &at.to_be_bytes()])))
+            .collect();
+        let packed = pack(&schema, &rows).unwrap();
+        assert_eq!(packed.rows, 2000);
+        assert!(packed.bytes >= 2000 * BODY.len() as u64, "{packed:?}");
+        let one = pack(&schema, &rows[..500]).unwrap();
+        assert_eq!((packed.bytes, packed.lz4.bytes), (4 * one.bytes, 4 * one.lz4.bytes), "no series is left out");
+        assert_eq!(packed.lz4.rows, 4 * one.lz4.rows);
+    }
+
+    #[test]
+    fn only_a_row_that_was_read_twice_is_dropped() {
+        let schema = schema(&[("at", "timestamp"), ("id", "text")]);
+        let at = 7_i64.to_be_bytes();
+        let long = |end: &str| format!("{}{end}", "x".repeat(2 * MOST_ID_BYTES)).into_bytes();
+        let all: Vec<ForeignRow> = [b"a".to_vec(), b"b".to_vec(), long("1"), long("2"), Vec::new(), b"row".to_vec()]
+            .iter()
+            .map(|id| row(7, &[&at, id]))
+            .collect();
+        let packed = pack(&schema, &all).unwrap();
+        assert_eq!(packed.rows, 6, "names that are alike where they are cut are still names of two rows");
+        assert!(packed.bytes >= 6 * BODY.len() as u64, "{packed:?}");
+        let twice: Vec<ForeignRow> = all.iter().chain(&all[..2]).cloned().collect();
+        assert_eq!(pack(&schema, &twice).unwrap().rows, 6);
+        assert!(pack(&schema, &[]).is_none());
+    }
 }

@@ -23,7 +23,7 @@ use super::{Cursor, schema::ForeignSchema};
 
 /// The values of a partition's key, in the order of its columns.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ForeignKey(pub(super) Vec<Bytes>);
+pub struct ForeignKey(pub Vec<Bytes>);
 
 /// One row.
 #[derive(Clone, Debug)]

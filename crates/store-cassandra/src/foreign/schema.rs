@@ -57,7 +57,8 @@ pub struct ForeignSchema {
     pub regular: Vec<Column>,
     /// Names of columns that a partition has once: they are no part of any row.
     pub of_partition: Vec<String>,
-    pub(super) time: Option<TimeColumn>,
+    /// Which of the clustering columns says when; that of an open table is known.
+    pub time: Option<TimeColumn>,
 }
 
 /// 1980 and 2100, in seconds: numbers between are times, and the spans of the units don't meet.
