@@ -6,6 +6,7 @@
 //! | [`limits`] | [`Limits`]: how much may be read, how fast; the budget that is spent meanwhile |
 //! | [`look`] | [`advise`]: one look at a table, from connecting to the report |
 //! | `walk` | fair steps through the tokens of a table, measuring partitions |
+//! | `ranges` | how far each range of those tokens has been gone through |
 //! | `measure` | one partition, read page by page as far as may be |
 //! | `buckets` | what partitions each length of time bucket would make of the same rows |
 //! | `cost` | what the widest partitions cost to read |
@@ -26,6 +27,7 @@ pub mod look;
 mod measure;
 mod packing;
 mod proposal;
+mod ranges;
 pub mod report;
 mod walk;
 

@@ -25,8 +25,9 @@ pub async fn advise(
     let mut walk = Walk::new(&table);
     walk.run(&mut budget).await?;
     walk.deepen(&mut budget).await;
-    let stopped_by = budget.spent_by().filter(|_| !walk.is_everything());
+    let spent_by = budget.spent_by();
     let findings = walk.finish(limits.widest);
+    let stopped_by = spent_by.filter(|_| !findings.is_everything);
     let widest = cost::widest(&table, &findings, &mut budget).await;
     Ok(report::report(&table, &findings, widest, stopped_by, &budget))
 }

@@ -61,6 +61,8 @@ pub struct Sample {
     pub bytes: u64,
     /// Which share of the table's tokens was gone through.
     pub share_of_tokens: f64,
+    /// Whether all of the table was read, each partition to its end.
+    pub is_everything: bool,
     /// How long it took.
     pub seconds: f64,
     /// What ended it before the table did.
@@ -196,9 +198,13 @@ pub(crate) fn report(
     let (partitions, bytes) = found.bytes.extrapolated(found.share);
     let (_, rows) = found.rows.extrapolated(found.share);
     let proposal = proposal::propose(schema, found);
-    let mut remarks = remarks(schema, found);
+    let mut remarks = remarks(schema, found, stopped_by);
     let proposal = match proposal {
         Ok(proposal) => Some(proposal),
+        Err(_) if found.bytes.counted() == 0 && !found.is_everything => {
+            remarks.push("No row was read: there is nothing to advise on.".to_owned());
+            None
+        }
         Err(_) if found.bytes.counted() == 0 => {
             remarks.push("The table is empty: there is nothing to advise on.".to_owned());
             None
@@ -217,6 +223,7 @@ pub(crate) fn report(
             rows: budget.rows,
             bytes: budget.bytes,
             share_of_tokens: found.share,
+            is_everything: found.is_everything,
             seconds: budget.took().as_secs_f64(),
             stopped_by,
         },
@@ -284,12 +291,18 @@ fn buckets(found: &Findings) -> Vec<BucketReport> {
     all.collect()
 }
 
-fn remarks(schema: &ForeignSchema, found: &Findings) -> Vec<String> {
+/// A share as people read it; less than all of it never reads as all of it.
+pub fn show_share(share: f64) -> String {
+    format!("{:.2} %", (share * 1e4).floor() / 1e2)
+}
+
+fn remarks(schema: &ForeignSchema, found: &Findings, stopped_by: Option<SpentBy>) -> Vec<String> {
     let mut remarks = Vec::new();
     if found.share < 1.0 && found.bytes.counted() > 0 {
         remarks.push(format!(
-            "{:.2} % of the table was gone through: partitions wider than those told here may be in the rest. Higher limits show more.",
-            found.share * 100.0
+            "{} of the table was gone through: partitions wider than those told here may be in the rest.{}",
+            show_share(found.share),
+            if stopped_by.is_some() { " Higher limits show more." } else { "" }
         ));
     }
     if found.cut > 0 {

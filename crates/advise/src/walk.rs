@@ -10,12 +10,11 @@ use crate::{
     buckets::Runs,
     limits::{Budget, Part},
     measure::{Measured, Reading, Seen},
+    ranges::{Ranges, Reach},
 };
 
 /// Rows of a partition that are read together with those of its neighbours.
 pub(crate) const HEAD_ROWS: usize = 100;
-/// Ranges of tokens, a power of two.
-const RANGES: usize = 256;
 /// Partitions of one visit.
 const VISIT: usize = 200;
 /// Partitions that are cut off and remembered to be read on; more are left at what was seen of them.
@@ -27,8 +26,7 @@ const MOST_TROUBLES: usize = 5;
 
 pub(crate) struct Walk<'a> {
     table: &'a ForeignTable,
-    /// For each range the token that is next; `None` at its end.
-    next: Vec<Option<i64>>,
+    ranges: Ranges,
     cut: Vec<Reading>,
     found: Findings,
     fails: usize,
@@ -44,6 +42,8 @@ pub(crate) struct Findings {
     pub(crate) widest: Vec<Measured>,
     /// Which share of the tokens was gone through.
     pub(crate) share: f64,
+    /// Whether there was nothing that wasn't read.
+    pub(crate) is_everything: bool,
     /// Partitions that weren't read to their end.
     pub(crate) cut: u64,
     pub(crate) troubles: Vec<String>,
@@ -51,41 +51,29 @@ pub(crate) struct Findings {
     pub(crate) more_troubles: u64,
 }
 
-/// The tokens of a range, both ends included.
-fn range(index: usize) -> (i64, i64) {
-    let width = (1_u128 << 64) / RANGES as u128;
-    let start = i64::MIN as i128 + (index as u128 * width) as i128;
-    (start as i64, (start + width as i128 - 1) as i64)
-}
-
-/// Every range once, evenly spread at any moment: bits of a count, reversed.
-fn order() -> impl Iterator<Item = usize> {
-    (0..RANGES).map(|count| count.reverse_bits() >> (usize::BITS - RANGES.trailing_zeros()))
-}
-
 impl<'a> Walk<'a> {
     pub(crate) fn new(table: &'a ForeignTable) -> Self {
-        let next = (0..RANGES).map(|index| Some(range(index).0)).collect();
-        Walk { table, next, cut: Vec::new(), found: Findings::default(), fails: 0 }
+        Walk { table, ranges: Ranges::new(), cut: Vec::new(), found: Findings::default(), fails: 0 }
     }
 
     /// Visits ranges, round after round, until all of them or the walk's part of the budget have ended.
     pub(crate) async fn run(&mut self, budget: &mut Budget) -> Result<(), ForeignError> {
-        while self.next.iter().any(Option::is_some) {
-            for index in order() {
+        while !self.ranges.is_done() {
+            for index in Ranges::order() {
                 if budget.is_spent(Part::Walk) {
                     return Ok(());
                 }
-                if let Some(from) = self.next[index] {
-                    self.next[index] = self.visit(from, range(index).1, budget).await?;
+                if let Some((from, to)) = self.ranges.left(index) {
+                    let reach = self.visit(from, to, budget).await?;
+                    self.ranges.reached(index, reach);
                 }
             }
         }
         Ok(())
     }
 
-    /// Measures partitions from a token on; where to go on, `None` at the end of the range.
-    async fn visit(&mut self, from: i64, to: i64, budget: &mut Budget) -> Result<Option<i64>, ForeignError> {
+    /// Measures partitions from a token on.
+    async fn visit(&mut self, from: i64, to: i64, budget: &mut Budget) -> Result<Reach, ForeignError> {
         let mut cursor: Option<Cursor> = None;
         let mut head: Vec<ForeignRow> = Vec::new();
         let mut measured = 0;
@@ -96,8 +84,10 @@ impl<'a> Walk<'a> {
                 Err(error) if self.fails + 1 >= PATIENCE => return Err(error),
                 Err(error) => {
                     self.fails += 1;
-                    self.trouble(format!("tokens {from} to {to} were left out: {error}"));
-                    return Ok(None);
+                    // Of the last partition not all first rows are known: it isn't counted, and neither are its tokens.
+                    let reached = head.first().map_or(from, |row| row.token);
+                    self.trouble(format!("tokens {reached} to {to} were left out: {error}"));
+                    return Ok(Reach::Broken(reached));
                 }
             };
             self.fails = 0;
@@ -112,14 +102,14 @@ impl<'a> Walk<'a> {
             let Some(next) = page.next else { break };
             if measured >= VISIT || budget.is_spent(Part::Walk) {
                 // Of the last partition not all first rows are known: the next visit begins with it.
-                return Ok(Some(head.first().map_or(from, |row| row.token)));
+                return Ok(Reach::Next(head.first().map_or(from, |row| row.token)));
             }
             cursor = Some(next);
         }
         if !head.is_empty() {
             self.partition(head, budget).await;
         }
-        Ok(None)
+        Ok(Reach::Ended)
     }
 
     /// A partition of which the first rows were read.
@@ -200,19 +190,9 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Whether there was nothing that wasn't read.
-    pub(crate) fn is_everything(&self) -> bool {
-        self.next.iter().all(Option::is_none) && self.found.cut == 0 && self.found.troubles.is_empty()
-    }
-
     pub(crate) fn finish(mut self, widest: usize) -> Findings {
-        let share = |index: usize| {
-            let (start, end) = range(index);
-            let reached = self.next[index].unwrap_or(end);
-            (i128::from(reached) - i128::from(start)) as f64 / (1_u128 << 64) as f64
-        };
-        let whole = self.next.iter().all(Option::is_none);
-        self.found.share = if whole { 1.0 } else { (0..RANGES).map(share).sum() };
+        self.found.share = self.ranges.share();
+        self.found.is_everything = self.ranges.is_everything() && self.found.cut == 0 && self.found.troubles.is_empty();
         self.found.widest.truncate(widest);
         self.found
     }
@@ -220,20 +200,3 @@ impl<'a> Walk<'a> {
 
 /// The most partitions that can be told of one by one.
 pub(crate) const MOST_WIDEST: usize = 100;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranges_are_all_tokens_once_and_visited_evenly() {
-        let mut visited: Vec<usize> = order().collect();
-        assert!(visited[..16].iter().all(|index| index % 16 == 0), "{:?}", &visited[..16]);
-        visited.sort_unstable();
-        assert!(visited.iter().copied().eq(0..RANGES));
-        assert_eq!((range(0).0, range(RANGES - 1).1), (i64::MIN, i64::MAX));
-        for index in 1..RANGES {
-            assert_eq!(range(index).0, range(index - 1).1 + 1);
-        }
-    }
-}

@@ -74,6 +74,24 @@ async fn a_sample_tells_the_p99_and_what_it_left_out() {
     assert!(report["remarks"].to_string().contains("may be in the rest"), "{:#}", report["remarks"]);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_range_that_cannot_be_read_is_told_and_not_counted_as_read() {
+    let place = place().await;
+    let planted = Planted::new(2000);
+    place.plant("advise_broken", Kind::Timestamp, &planted).await;
+    place.bury("advise_broken").await;
+    let report = place.advise("advise_broken", &[]).await;
+    let sample = &report["sample"];
+    let share = sample["share_of_tokens"].as_f64().unwrap();
+    assert!((0.99..1.0).contains(&share), "{sample:#}");
+    assert_eq!((&sample["is_everything"], &sample["stopped_by"]), (&false.into(), &Value::Null), "{sample:#}");
+    assert!(report["remarks"].to_string().contains("were left out"), "{:#}", report["remarks"]);
+    assert_eq!(percentile(&report, "widest")["high_bytes"], Value::Null, "a wider one may be where nothing was read");
+    assert!(off(&report["estimated"]["partitions"], planted.partitions.len() as u64) < 0.02, "{report:#}");
+    let text = place.advise_text("advise_broken").await;
+    assert!(text.contains("couldn't be read") && !text.contains(": everything"), "{text}");
+}
+
 /// Every kind of time, and keys of several columns; conditions are such that CQL finds the partition by them.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_kind_of_time_and_key_is_understood() {

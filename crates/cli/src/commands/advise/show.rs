@@ -5,7 +5,7 @@ use std::time::Duration;
 use anabranch_advise::{
     Report,
     limits::SpentBy,
-    report::{BucketReport, Packed, Widest},
+    report::{BucketReport, Packed, Sample, Widest, show_share},
 };
 use anabranch_model::SplitSettings;
 use anabranch_provision::quantity::{show_bytes, show_count};
@@ -60,17 +60,6 @@ fn about(report: &Report) -> Table {
         names => escaped(&names.join(", ")),
     };
     let sample = &report.sample;
-    let ended = match sample.stopped_by {
-        None => "everything".to_owned(),
-        Some(limit) => {
-            let limit = match limit {
-                SpentBy::Bytes => "--max-bytes",
-                SpentBy::Rows => "--max-rows",
-                SpentBy::Time => "--max-time",
-            };
-            format!("{:.2} % of the table, until {limit}", sample.share_of_tokens * 100.0)
-        }
-    };
     let whole = &report.estimated;
     let rows = [
         ("series", named(&key.series)),
@@ -80,11 +69,12 @@ fn about(report: &Report) -> Table {
         (
             "read",
             format!(
-                "{} partitions, {} rows, {} in {}: {ended}",
+                "{} partitions, {} rows, {} in {}: {}",
                 show_count(sample.partitions as f64),
                 show_count(sample.rows as f64),
                 show_bytes(sample.bytes as f64),
                 show_elapsed(Duration::from_secs_f64(sample.seconds)),
+                reached(sample),
             ),
         ),
         (
@@ -100,6 +90,24 @@ fn about(report: &Report) -> Table {
     ];
     rows.into_iter().for_each(|(name, value)| table.row(vec![name.to_owned(), value]));
     table
+}
+
+/// How much of the table was read, and what ended it.
+fn reached(sample: &Sample) -> String {
+    if sample.is_everything {
+        return "everything".to_owned();
+    }
+    let mut text = format!("{} of the table", show_share(sample.share_of_tokens));
+    if sample.cut > 0 {
+        text += &format!(", {} of the partitions not to their end", show_count(sample.cut as f64));
+    }
+    text += match sample.stopped_by {
+        Some(SpentBy::Bytes) => ", until --max-bytes",
+        Some(SpentBy::Rows) => ", until --max-rows",
+        Some(SpentBy::Time) => ", until --max-time",
+        None => "; the rest couldn't be read",
+    };
+    text
 }
 
 fn sizes(report: &Report) -> Table {

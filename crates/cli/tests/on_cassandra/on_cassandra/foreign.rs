@@ -202,6 +202,19 @@ impl Place {
         }
     }
 
+    /// Deletes more rows of a partition than Cassandra is willing to skip, so that its range of tokens can't be read.
+    pub(crate) async fn bury(&self, table: &str) {
+        const GRAVES: i64 = 101_000;
+        let delete = format!("DELETE FROM advise.{table} WHERE profile = 'graves' AND at = ? AND id = 1");
+        let delete = self.owner.prepare(delete).await.unwrap();
+        let times: Vec<(CqlTimestamp,)> = (0..GRAVES).map(|back| (CqlTimestamp(NOON_MILLIS - back),)).collect();
+        for times in times.chunks(500) {
+            let mut batch = Batch::new(BatchType::Unlogged);
+            times.iter().for_each(|_| batch.append_statement(delete.clone()));
+            self.owner.batch(&batch, times).await.unwrap();
+        }
+    }
+
     async fn run(&self, keyspace: &str, table: &str, more: &[&str]) -> Output {
         let mut command = Command::new(PROGRAM);
         command.current_dir(self.directory.path()).env("NO_COLOR", "1");
