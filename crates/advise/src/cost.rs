@@ -32,11 +32,14 @@ pub(crate) async fn widest(table: &ForeignTable, found: &Findings, budget: &mut 
             true => packing::pack(table.schema(), &newest_rows(table, measured, budget).await),
             false => None,
         };
+        let likely = measured.likely().filter(|_| !measured.whole);
         all.push(Widest {
             key: table.schema().condition(&measured.key),
             rows: measured.rows,
             bytes: measured.bytes,
             is_whole: measured.whole,
+            likely_rows: likely.map(|size| size.rows),
+            likely_bytes: likely.map(|size| size.bytes),
             oldest: measured.oldest.to_string(),
             newest: measured.newest.to_string(),
             newest_page,

@@ -7,7 +7,9 @@
 //! | [`look`] | [`advise`]: one look at a table, from connecting to the report |
 //! | `walk` | fair steps through the tokens of a table, measuring partitions |
 //! | `ranges` | how far each range of those tokens has been gone through |
-//! | `measure` | one partition, read page by page as far as may be |
+//! | `measure` | one partition, read page by page as far as may be, and what it likely has beyond that |
+//! | `span` | from when to when rows happened |
+//! | `sizes` | sizes of partitions, of which some weren't read to their end |
 //! | `buckets` | what partitions each length of time bucket would make of the same rows |
 //! | `cost` | what the widest partitions cost to read |
 //! | `packing` | real rows through the block packer |
@@ -18,10 +20,12 @@
 //! The tokens are cut into equal ranges, visited in an order that is even at any moment. A visit reads the first rows of
 //! each partition in one go; a partition that has more is read on by itself, up to a cap. Those that the cap cut off
 //! are read on afterwards, with caps that double, so that the widest come out as far as the budget reaches. What wasn't
-//! read to its end is told as "at least".
+//! read to its end is told as "at least"; what it likely has comes from the times of its first and last rows.
 
 mod buckets;
 mod cost;
+#[cfg(test)]
+mod example;
 pub mod limits;
 pub mod look;
 mod measure;
@@ -29,6 +33,8 @@ mod packing;
 mod proposal;
 mod ranges;
 pub mod report;
+mod sizes;
+mod span;
 mod walk;
 
 pub use limits::Limits;

@@ -48,6 +48,8 @@ pub enum SpentBy {
 pub(crate) enum Part {
     /// Steps through the table.
     Walk,
+    /// Looking at the other ends of those that were cut off.
+    Ends,
     /// Reading on in the widest.
     Deepen,
     /// Measuring what the widest cost.
@@ -58,6 +60,7 @@ impl Part {
     fn percent(self) -> u64 {
         match self {
             Part::Walk => 60,
+            Part::Ends => 75,
             Part::Deepen => 90,
             Part::All => 100,
         }

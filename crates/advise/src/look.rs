@@ -24,6 +24,7 @@ pub async fn advise(
     let mut budget = Budget::new(env, limits);
     let mut walk = Walk::new(&table);
     walk.run(&mut budget).await?;
+    walk.look_at_ends(&mut budget).await;
     walk.deepen(&mut budget).await;
     let spent_by = budget.spent_by();
     let findings = walk.finish(limits.widest);

@@ -112,45 +112,8 @@ fn pack_with(series: &[Vec<Row>], target: usize, codec: Codec) -> Result<PackedB
 
 #[cfg(test)]
 mod tests {
-    use anabranch_model::Timestamp;
-    use anabranch_store_cassandra::foreign::{
-        rows::ForeignKey,
-        schema::{Column, TimeColumn, TimeKind},
-    };
-
     use super::*;
-
-    const BODY: &[u8] = b"what every row holds";
-
-    fn column(name: &str, data_type: &str) -> Column {
-        Column { name: name.to_owned(), data_type: data_type.to_owned(), descends: false }
-    }
-
-    /// `PRIMARY KEY (device, <clustering>)` with a body, going by the column `at`.
-    fn schema(clustering: &[(&str, &str)]) -> ForeignSchema {
-        let clustering: Vec<Column> = clustering.iter().map(|(name, data_type)| column(name, data_type)).collect();
-        let index = clustering.iter().position(|column| column.name == "at").unwrap();
-        ForeignSchema {
-            keyspace: "k".to_owned(),
-            table: "t".to_owned(),
-            life_seconds: None,
-            partition_key: vec![column("device", "text")],
-            clustering,
-            regular: vec![column("body", "blob")],
-            of_partition: Vec::new(),
-            time: Some(TimeColumn { index, kind: TimeKind::Timestamp }),
-        }
-    }
-
-    fn row(seconds: i64, clustering: &[&[u8]]) -> ForeignRow {
-        ForeignRow {
-            token: 0,
-            key: ForeignKey(vec![Bytes::from("pump")]),
-            time: Timestamp::from_nanos(seconds * 1_000_000_000),
-            clustering: clustering.iter().map(|part| Bytes::copy_from_slice(part)).collect(),
-            values: vec![Some(Bytes::from_static(BODY))],
-        }
-    }
+    use crate::example::{BODY, row, schema};
 
     #[test]
     fn every_value_before_the_time_is_a_series_whose_rows_are_all_packed() {

@@ -21,28 +21,28 @@ pub(crate) fn propose(schema: &ForeignSchema, found: &Findings) -> Result<Propos
         format!("anabranch plan {} --output toml > {namespace}.toml", flags(&workload)),
         format!("anabranch namespace create {namespace} --plan {namespace}.toml"),
     ];
-    Ok(Proposal { workload, settings: plan.settings, reasons: plan.reasons, commands })
+    Ok(Proposal { workload, is_at_least: found.unknown > 0, settings: plan.settings, reasons: plan.reasons, commands })
 }
 
 fn workload(schema: &ForeignSchema, found: &Findings) -> Result<Workload, String> {
     let seen = &found.seen;
-    let (oldest, newest) = seen.span.ok_or("there are no rows")?;
-    let seconds = newest.since(oldest).as_secs_f64();
+    let seconds = seen.span.seconds().ok_or("there are no rows")?;
     if seconds < 1.0 {
         return Err("all rows are of one time, so that nothing is known of their rate".to_owned());
     }
-    let (_, bytes) = found.bytes.extrapolated(found.share);
-    let rows = bytes as f64 / (found.bytes.bytes() as f64 / seen.rows as f64).max(1.0);
-    let (series, _) = seen.buckets.series.extrapolated(found.share);
+    let (_, rows) = found.rows.likely.extrapolated(found.share);
+    // Where nothing comes before the time, a partition is a series, and what it likely has is known better.
+    let sizes = if schema.time().index == 0 { &found.bytes.likely } else { &seen.buckets.series };
+    let (series, _) = sizes.extrapolated(found.share);
     let per_row = |sum: u64| (sum as f64 / seen.rows as f64).max(1.0);
     let mut workload = Workload::new(
-        Estimate::one(three_digits(rows / seconds).max(1e-6)),
+        Estimate::one(three_digits(rows as f64 / seconds).max(1e-6)),
         Estimate::one(per_row(seen.value_bytes).round()),
         Estimate::one(series.max(1) as f64),
     );
     workload.items_per_event = Estimate::one(per_row(seen.values).round());
-    if seen.buckets.series.counted() >= LEAST_SERIES {
-        let share = busiest_hundredth(&seen.buckets.series).clamp(0.01, 0.999);
+    if sizes.counted() >= LEAST_SERIES {
+        let share = busiest_hundredth(sizes).clamp(0.01, 0.999);
         workload.skew = Skew::TopOnePercent(Estimate::one((share * 1e3).round() / 1e3));
     }
     workload.retention = schema.life_seconds.filter(|life| *life >= 60).map(|life| Estimate::one(life.into()));
@@ -102,6 +102,50 @@ fn namespace_name(table: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        example::{NOON, at, key, row, schema},
+        measure::Measured,
+    };
+
+    /// A day of 300 partitions with 100 rows each, and of three with a row a second of which an hour was read.
+    fn findings(ends_are_known: bool) -> Findings {
+        let mut found = Findings { share: 1.0, ..Findings::default() };
+        let mut count = |seconds: &mut dyn Iterator<Item = i64>, is_whole: bool| {
+            let mut measured = Measured::new(key(), at(NOON));
+            seconds.for_each(|seconds| {
+                let row = row(seconds, &[]);
+                measured.saw(&row);
+                found.seen.row(0, &mut Default::default(), &row);
+            });
+            measured.whole = is_whole;
+            if !is_whole && ends_are_known {
+                measured.saw_end((0..100).map(|on| at(NOON - 86_400 + on)));
+            }
+            found.count(measured);
+        };
+        (0..300).for_each(|_| count(&mut (0..100).map(|row| NOON - row * 864), true));
+        (0..3).for_each(|_| count(&mut (0..3600).map(|back| NOON - back), false));
+        found
+    }
+
+    #[test]
+    fn a_workload_counts_what_partitions_likely_have_that_were_cut_off() {
+        let found = findings(true);
+        let proposal = propose(&schema(&[("at", "timestamp")]), &found).unwrap();
+        let writes = (300 * 100 + 3 * 86_400) as f64 / 86_400.0;
+        let of_workload = proposal.workload.writes_per_second.mid();
+        assert!((of_workload / writes - 1.0).abs() < 0.05, "{of_workload} of {writes}");
+        let Skew::TopOnePercent(share) = &proposal.workload.skew else { panic!("{:?}", proposal.workload) };
+        assert!((share.mid() - 0.9).abs() < 0.02, "three of 303 have nine of ten rows: {share:?}");
+        assert!(!proposal.is_at_least);
+    }
+
+    #[test]
+    fn a_workload_is_the_least_there_is_when_nothing_is_known_of_the_rest() {
+        let proposal = propose(&schema(&[("at", "timestamp")]), &findings(false)).unwrap();
+        assert!(proposal.is_at_least);
+        assert!(proposal.workload.writes_per_second.mid() < 0.5);
+    }
 
     #[test]
     fn the_share_of_the_busiest_hundredth_is_about_right() {

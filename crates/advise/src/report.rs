@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::{
     limits::{Budget, SpentBy},
     proposal,
+    sizes::Sizes,
     walk::Findings,
 };
 
@@ -78,6 +79,8 @@ pub struct Totals {
     pub rows: u64,
     /// Bytes of keys and values of rows, before any compression.
     pub bytes: u64,
+    /// Whether there are more rows and bytes: of some partitions only what was read is counted.
+    pub is_at_least: bool,
 }
 
 /// A percentile of the sizes of partitions.
@@ -89,6 +92,8 @@ pub struct Percentile {
     pub rows: u64,
     /// Bytes that this share of the partitions doesn't exceed.
     pub bytes: u64,
+    /// Whether partitions that weren't read to their end could make it bigger.
+    pub is_at_least: bool,
     /// The true one is hardly smaller.
     pub low_bytes: u64,
     /// The true one is hardly bigger; `None`: there is no telling.
@@ -106,6 +111,10 @@ pub struct Widest {
     pub bytes: u64,
     /// Whether rows and bytes are all of it.
     pub is_whole: bool,
+    /// How many rows it likely has, when it wasn't read to its end and there is something to go by.
+    pub likely_rows: Option<u64>,
+    /// How many bytes it likely has.
+    pub likely_bytes: Option<u64>,
     /// Of the rows that were read.
     pub oldest: String,
     /// Of the rows that were read.
@@ -177,6 +186,8 @@ pub struct BucketReport {
 pub struct Proposal {
     /// What was seen, as `anabranch plan` takes it.
     pub workload: Workload,
+    /// Whether there is more than was seen: of some partitions only what was read is counted.
+    pub is_at_least: bool,
     /// What a namespace should be created with.
     pub settings: Settings,
     /// Why.
@@ -195,17 +206,17 @@ pub(crate) fn report(
     budget: &Budget,
 ) -> Report {
     let schema = table.schema();
-    let (partitions, bytes) = found.bytes.extrapolated(found.share);
-    let (_, rows) = found.rows.extrapolated(found.share);
+    let (partitions, bytes) = found.bytes.likely.extrapolated(found.share);
+    let (_, rows) = found.rows.likely.extrapolated(found.share);
     let proposal = proposal::propose(schema, found);
     let mut remarks = remarks(schema, found, stopped_by);
     let proposal = match proposal {
         Ok(proposal) => Some(proposal),
-        Err(_) if found.bytes.counted() == 0 && !found.is_everything => {
+        Err(_) if found.bytes.read.counted() == 0 && !found.is_everything => {
             remarks.push("No row was read: there is nothing to advise on.".to_owned());
             None
         }
-        Err(_) if found.bytes.counted() == 0 => {
+        Err(_) if found.bytes.read.counted() == 0 => {
             remarks.push("The table is empty: there is nothing to advise on.".to_owned());
             None
         }
@@ -218,7 +229,7 @@ pub(crate) fn report(
         table: schema.shown_name(),
         key: key(schema),
         sample: Sample {
-            partitions: found.bytes.counted(),
+            partitions: found.bytes.read.counted(),
             cut: found.cut,
             rows: budget.rows,
             bytes: budget.bytes,
@@ -227,7 +238,7 @@ pub(crate) fn report(
             seconds: budget.took().as_secs_f64(),
             stopped_by,
         },
-        estimated: Totals { partitions, rows, bytes },
+        estimated: Totals { partitions, rows, bytes, is_at_least: found.unknown > 0 },
         sizes: sizes(found),
         widest,
         buckets: buckets(found),
@@ -254,22 +265,20 @@ fn key(schema: &ForeignSchema) -> KeyReport {
 
 fn sizes(found: &Findings) -> Vec<Percentile> {
     let everything = found.share >= 1.0;
-    let rows_at = |share: f64| at(&found.rows, share).unwrap_or(0);
+    let of = |sizes: &Sizes, share: f64| match share < 1.0 {
+        true => sizes.percentile(share, everything),
+        false => sizes.widest(everything),
+    };
     let percentiles = PERCENTILES.iter().filter_map(|(name, share)| {
-        if *share >= 1.0 {
-            let (rows, bytes) = (found.rows.largest(), found.bytes.largest());
-            let any = found.bytes.counted() > 0;
-            return any.then_some(Percentile {
-                name,
-                rows,
-                bytes,
-                low_bytes: bytes,
-                high_bytes: everything.then_some(bytes),
-            });
-        }
-        let bytes = found.bytes.sampled_percentile(*share, everything)?;
-        let high_bytes = (bytes.high_bytes < u64::MAX).then_some(bytes.high_bytes);
-        Some(Percentile { name, rows: rows_at(*share), bytes: bytes.bytes, low_bytes: bytes.low_bytes, high_bytes })
+        let (rows, bytes) = (of(&found.rows, *share)?, of(&found.bytes, *share)?);
+        Some(Percentile {
+            name,
+            rows: rows.size,
+            bytes: bytes.size,
+            is_at_least: rows.is_at_least || bytes.is_at_least,
+            low_bytes: bytes.low,
+            high_bytes: bytes.high,
+        })
     });
     percentiles.collect()
 }
@@ -296,21 +305,42 @@ pub fn show_share(share: f64) -> String {
     format!("{:.2} %", (share * 1e4).floor() / 1e2)
 }
 
-fn remarks(schema: &ForeignSchema, found: &Findings, stopped_by: Option<SpentBy>) -> Vec<String> {
+/// What partitions that weren't read to their end mean for the numbers.
+fn cut_off(found: &Findings) -> Vec<String> {
     let mut remarks = Vec::new();
-    if found.share < 1.0 && found.bytes.counted() > 0 {
-        remarks.push(format!(
-            "{} of the table was gone through: partitions wider than those told here may be in the rest.{}",
-            show_share(found.share),
-            if stopped_by.is_some() { " Higher limits show more." } else { "" }
-        ));
-    }
     if found.cut > 0 {
         remarks.push(format!(
             "{} partitions weren't read to their end; their sizes are what they have at least.",
             found.cut
         ));
     }
+    if found.cut > found.unknown {
+        remarks.push(format!(
+            "Of {} of those the last rows are known, too: the totals and the proposal go by what they likely have, from how \
+             dense in time their rows are at both ends.",
+            found.cut - found.unknown
+        ));
+    }
+    if found.unknown > 0 {
+        remarks.push(format!(
+            "Of {} of those there is nothing to go by for the rest: only what was read of them is in the totals and in the \
+             proposal, so take its writes per second and the share of the busiest as the least. Higher limits show more.",
+            found.unknown
+        ));
+    }
+    remarks
+}
+
+fn remarks(schema: &ForeignSchema, found: &Findings, stopped_by: Option<SpentBy>) -> Vec<String> {
+    let mut remarks = Vec::new();
+    if found.share < 1.0 && found.bytes.read.counted() > 0 {
+        remarks.push(format!(
+            "{} of the table was gone through: partitions wider than those told here may be in the rest.{}",
+            show_share(found.share),
+            if stopped_by.is_some() { " Higher limits show more." } else { "" }
+        ));
+    }
+    remarks.extend(cut_off(found));
     if schema.time().index > 0 {
         remarks.push(format!(
             "Rows of a partition are in the order of {} before {}: each value of those would be a series of its own.",

@@ -1,16 +1,15 @@
 //! Fair steps through the tokens of a table, measuring partitions.
 
-use anabranch_provision::SizeHistogram;
 use anabranch_store_cassandra::{
     ForeignError, ForeignTable,
     foreign::{Cursor, rows::ForeignRow},
 };
 
 use crate::{
-    buckets::Runs,
     limits::{Budget, Part},
     measure::{Measured, Reading, Seen},
     ranges::{Ranges, Reach},
+    sizes::Sizes,
 };
 
 /// Rows of a partition that are read together with those of its neighbours.
@@ -35,10 +34,10 @@ pub(crate) struct Walk<'a> {
 /// What a walk has found.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Findings {
-    pub(crate) bytes: SizeHistogram,
-    pub(crate) rows: SizeHistogram,
+    pub(crate) bytes: Sizes,
+    pub(crate) rows: Sizes,
     pub(crate) seen: Seen,
-    /// The widest, widest first.
+    /// The widest by what they likely have, widest first.
     pub(crate) widest: Vec<Measured>,
     /// Which share of the tokens was gone through.
     pub(crate) share: f64,
@@ -46,9 +45,27 @@ pub(crate) struct Findings {
     pub(crate) is_everything: bool,
     /// Partitions that weren't read to their end.
     pub(crate) cut: u64,
+    /// Those of them of which there is nothing to go by for the rest.
+    pub(crate) unknown: u64,
     pub(crate) troubles: Vec<String>,
     /// Troubles beyond those.
     pub(crate) more_troubles: u64,
+}
+
+impl Findings {
+    pub(crate) fn count(&mut self, measured: Measured) {
+        let likely = measured.likely();
+        self.bytes.add(measured.bytes, likely.map(|size| size.bytes), measured.whole);
+        self.rows.add(measured.rows, likely.map(|size| size.rows), measured.whole);
+        self.cut += u64::from(!measured.whole);
+        self.unknown += u64::from(likely.is_none());
+        let width = |it: &Measured| it.likely().map_or(it.bytes, |size| size.bytes);
+        let at = self.widest.partition_point(|wider| width(wider) >= width(&measured));
+        if at < MOST_WIDEST {
+            self.widest.insert(at, measured);
+            self.widest.truncate(MOST_WIDEST);
+        }
+    }
 }
 
 impl<'a> Walk<'a> {
@@ -114,27 +131,27 @@ impl<'a> Walk<'a> {
 
     /// A partition of which the first rows were read.
     async fn partition(&mut self, head: Vec<ForeignRow>, budget: &mut Budget) {
-        let Some(first) = head.first() else { return };
-        let (key, time) = (first.key.clone(), first.time);
         let is_whole = head.len() <= HEAD_ROWS;
-        if is_whole || budget.is_spent(Part::Walk) {
-            let mut measured = Measured::new(key, time);
-            let mut runs = Runs::default();
-            for row in &head {
-                measured.saw(row);
-                self.found.seen.row(self.table, &mut runs, row);
-            }
-            self.found.seen.buckets.end(&mut runs);
-            measured.whole = is_whole;
-            self.count(measured);
-            return;
-        }
-        let mut reading = Reading::new(key, time);
+        let Some(mut reading) = Reading::new(head, is_whole) else { return };
         reading.read(self.table, budget.first_cap(), Part::Walk, budget, &mut self.found.seen).await;
         if reading.measured.whole || reading.broken.is_some() || self.cut.len() >= MOST_CUT {
             self.end(reading);
         } else {
             self.cut.push(reading);
+        }
+    }
+
+    /// Looks at the other ends of the partitions that were cut off: what lies between can then be guessed.
+    pub(crate) async fn look_at_ends(&mut self, budget: &mut Budget) {
+        // Otherwise the end of a partition says nothing about when what lies before it happened.
+        if self.table.schema().time().index > 0 {
+            return;
+        }
+        for reading in &mut self.cut {
+            if budget.is_spent(Part::Ends) {
+                return;
+            }
+            reading.look_at_end(self.table, budget).await;
         }
     }
 
@@ -163,22 +180,10 @@ impl<'a> Walk<'a> {
             let key = self.table.schema().condition(&reading.measured.key);
             self.trouble(format!("the partition {key} couldn't be read to its end: {error}"));
         }
-        let measured = reading.end(&mut self.found.seen);
+        let measured = reading.end(self.table.schema().time().index, &mut self.found.seen);
         // One that shows no row any more was deleted meanwhile.
         if measured.rows > 0 {
-            self.count(measured);
-        }
-    }
-
-    fn count(&mut self, measured: Measured) {
-        let found = &mut self.found;
-        found.bytes.add(measured.bytes);
-        found.rows.add(measured.rows);
-        found.cut += u64::from(!measured.whole);
-        let at = found.widest.partition_point(|wider| wider.bytes >= measured.bytes);
-        if at < MOST_WIDEST {
-            found.widest.insert(at, measured);
-            found.widest.truncate(MOST_WIDEST);
+            self.found.count(measured);
         }
     }
 

@@ -93,6 +93,8 @@ pub enum Begin {
     Start,
     /// Whatever happened last.
     Newest,
+    /// Whatever the table has last.
+    End,
 }
 
 /// A table to look at. Every statement is a `SELECT`, at LOCAL_ONE: it asks as little of the cluster as it can.
@@ -104,6 +106,7 @@ pub struct ForeignTable {
     heads: PreparedStatement,
     from_start: PreparedStatement,
     from_newest: PreparedStatement,
+    from_end: PreparedStatement,
 }
 
 impl ForeignTable {
@@ -126,7 +129,9 @@ impl ForeignTable {
         let heads = looker.prepare(&schema.heads_cql(head_rows)).await?;
         let from_start = looker.prepare(&schema.partition_cql(Begin::Start)).await?;
         let from_newest = looker.prepare(&schema.partition_cql(Begin::Newest)).await?;
-        Ok(ForeignTable { env, session, timeout: options.metadata_timeout, schema, heads, from_start, from_newest })
+        let from_end = looker.prepare(&schema.partition_cql(Begin::End)).await?;
+        let timeout = options.metadata_timeout;
+        Ok(ForeignTable { env, session, timeout, schema, heads, from_start, from_newest, from_end })
     }
 
     /// What it is like.
@@ -156,6 +161,7 @@ impl ForeignTable {
         let statement = match from {
             Begin::Start => &self.from_start,
             Begin::Newest => &self.from_newest,
+            Begin::End => &self.from_end,
         };
         self.page(statement, &KeyValues(key), rows, cursor, |cells| self.schema.row_of(key, cells)).await
     }

@@ -21,7 +21,7 @@ async fn sizes_and_the_widest_partitions_of_a_foreign_table_are_found() {
     let place = place().await;
     let planted = Planted::new(2000);
     place.plant("advise_plays", Kind::Timestamp, &planted).await;
-    println!("{}", place.advise_text("advise_plays").await);
+    println!("{}", place.advise_text("advise_plays", &[]).await);
     let report = place.advise("advise_plays", &[]).await;
 
     assert_eq!(report["sample"]["partitions"], planted.partitions.len());
@@ -88,8 +88,79 @@ async fn a_range_that_cannot_be_read_is_told_and_not_counted_as_read() {
     assert!(report["remarks"].to_string().contains("were left out"), "{:#}", report["remarks"]);
     assert_eq!(percentile(&report, "widest")["high_bytes"], Value::Null, "a wider one may be where nothing was read");
     assert!(off(&report["estimated"]["partitions"], planted.partitions.len() as u64) < 0.02, "{report:#}");
-    let text = place.advise_text("advise_broken").await;
+    let text = place.advise_text("advise_broken", &[]).await;
     assert!(text.contains("couldn't be read") && !text.contains(": everything"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_widest_that_are_cut_off_are_told_as_such_and_with_what_they_likely_have() {
+    let place = place().await;
+    let small = (0..300).map(|index| (format!("p-{index}"), 10));
+    let wide = ["wide-1", "wide-2"].map(|name| (name.to_owned(), 60_000));
+    let planted = Planted { partitions: small.chain(wide).collect() };
+    place.plant("advise_cut", Kind::Timestamp, &planted).await;
+    let limit = ["--max-bytes", "8MiB"];
+    println!("{}", place.advise_text("advise_cut", &limit).await);
+    let report = place.advise("advise_cut", &limit).await;
+    let sample = &report["sample"];
+    assert_eq!((&sample["cut"], &sample["stopped_by"]), (&2.into(), &"bytes".into()), "{report:#}");
+    assert_eq!((&sample["share_of_tokens"], &sample["is_everything"]), (&1.0.into(), &false.into()));
+    for wide in &report["widest"].as_array().unwrap()[..2] {
+        assert_eq!(wide["is_whole"], false, "{wide:#}");
+        assert!(off(&wide["likely_rows"], 60_000) < 0.05, "{wide:#}");
+        assert!(off(&wide["likely_bytes"], 60_000 * planted.row_bytes()) < 0.05, "{wide:#}");
+    }
+    assert!(off(&report["estimated"]["rows"], 123_000) < 0.05, "{:#}", report["estimated"]);
+    assert_eq!(
+        (&report["estimated"]["is_at_least"], &report["proposal"]["is_at_least"]),
+        (&false.into(), &false.into())
+    );
+    let (widest, half) = (percentile(&report, "widest"), percentile(&report, "p50"));
+    assert_eq!((&widest["is_at_least"], &widest["high_bytes"]), (&true.into(), &Value::Null), "{widest:#}");
+    assert_eq!((&half["is_at_least"], &half["high_bytes"]), (&false.into(), &half["low_bytes"]), "{half:#}");
+    // All of it happened within 60,000 seconds.
+    let writes = report["proposal"]["workload"]["writes_per_second"].to_string();
+    let writes: f64 = writes.trim_matches('"').parse().unwrap();
+    assert!((writes / 2.05 - 1.0).abs() < 0.05, "{writes}");
+}
+
+/// Columns called as CQL's own words are, series that have one time in common, and zeros among the times.
+#[tokio::test(flavor = "multi_thread")]
+async fn odd_names_odd_keys_and_odd_times_are_taken_as_they_are() {
+    let place = place().await;
+    place
+        .cql(
+            "CREATE TABLE advise.metrics (\"order\" text, \"from\" int, \"Metric\" text, at bigint, v int, \
+             PRIMARY KEY ((\"order\", \"from\"), \"Metric\", at))",
+        )
+        .await;
+    for metric in ["heat", "load", "speed", "strain"] {
+        let times = std::iter::once(0).chain((0..50).map(|second| 1_774_692_000_000_i64 + second * 1000));
+        for at in times {
+            let cql = "INSERT INTO advise.metrics (\"order\", \"from\", \"Metric\", at, v)";
+            place.cql(&format!("{cql} VALUES ('o-1', 7, '{metric}', {at}, 5)")).await;
+        }
+    }
+    let report = place.advise("metrics", &[]).await;
+    assert_eq!(report["key"]["time_kind"], "milliseconds since 1970", "{report:#}");
+    let widest = &report["widest"][0];
+    let condition = widest["key"].as_str().unwrap();
+    assert_eq!(condition, "\"order\" = 'o-1' AND \"from\" = 7");
+    assert_eq!(place.count("metrics", condition).await, 204);
+    let (packed, rows) = (&widest["packed"], 4 * 51);
+    assert_eq!((&widest["rows"], &packed["rows"]), (&rows.into(), &rows.into()), "{widest:#}");
+    assert!(packed["bytes"].as_u64().unwrap() > rows * 12, "no row is left out: {packed:#}");
+    let span = report["proposal"]["workload"]["writes_per_second"].to_string();
+    assert!(span.trim_matches('"').parse::<f64>().unwrap() > 4.0, "zeros make no rate smaller: {span}");
+
+    place.cql("CREATE TABLE advise.sentinels (id text, at bigint, v int, PRIMARY KEY (id, at))").await;
+    for at in [0_i64, 1, 2, 1_774_692_000_000, 1_774_692_060_000] {
+        place.cql(&format!("INSERT INTO advise.sentinels (id, at, v) VALUES ('a', {at}, 1)")).await;
+    }
+    let (code, said) = place.refused("advise", "sentinels").await;
+    assert!(code == 4 && said.contains("--time-column"), "{said}");
+    let report = place.advise("sentinels", &["--time-column", "at"]).await;
+    assert_eq!(report["key"]["time_kind"], "milliseconds since 1970", "{report:#}");
 }
 
 /// Every kind of time, and keys of several columns; conditions are such that CQL finds the partition by them.
@@ -158,7 +229,7 @@ async fn unusual_columns_and_an_empty_table_do_not_stand_in_the_way() {
     let report = place.advise("empty", &[]).await;
     assert_eq!((&report["sample"]["partitions"], &report["proposal"]), (&0.into(), &Value::Null));
     assert!(report["remarks"].to_string().contains("empty"), "{report:#}");
-    assert!(place.advise_text("empty").await.contains("The table is empty"), "people are told, too");
+    assert!(place.advise_text("empty", &[]).await.contains("The table is empty"), "people are told, too");
 }
 
 #[tokio::test(flavor = "multi_thread")]

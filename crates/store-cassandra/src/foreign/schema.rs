@@ -221,7 +221,12 @@ impl ForeignSchema {
         let key: Vec<String> =
             self.partition_key.iter().map(|column| format!("{} = ?", quoted(&column.name))).collect();
         let select = format!("SELECT {} FROM {} WHERE {}", self.of_row(), self.place(), key.join(" AND "));
-        if from == Begin::Start || self.clustering[self.time().index].descends {
+        let as_it_is = match from {
+            Begin::Start => true,
+            Begin::Newest => self.clustering[self.time().index].descends,
+            Begin::End => false,
+        };
+        if as_it_is {
             return select;
         }
         let order: Vec<String> = self
@@ -327,6 +332,7 @@ mod tests {
             schema.heads_cql(9),
             schema.partition_cql(Begin::Start),
             schema.partition_cql(Begin::Newest),
+            schema.partition_cql(Begin::End),
         ];
         for statement in &statements {
             assert!(statement.starts_with("SELECT ") && !statement.contains(';'), "{statement}");
@@ -335,5 +341,9 @@ mod tests {
         }
         assert!(statements[1].contains("token(\"Device\", \"day\") >= ?"), "{}", statements[1]);
         assert!(statements[3].ends_with("ORDER BY \"at\" DESC"), "{}", statements[3]);
+        assert_eq!(statements[3], statements[4], "the newest are at the end");
+        schema.clustering[0].descends = true;
+        assert!(!schema.partition_cql(Begin::Newest).contains("ORDER"), "the newest are at the start");
+        assert!(schema.partition_cql(Begin::End).ends_with("ORDER BY \"at\" ASC"));
     }
 }

@@ -38,7 +38,10 @@ pub(crate) fn text(report: &Report, colors: bool) -> String {
         }
     }
     if let Some(proposal) = &report.proposal {
-        text += "\nProposed\n";
+        text += match proposal.is_at_least {
+            true => "\nProposed, for no more than what was read: there is more\n",
+            false => "\nProposed\n",
+        };
         text += &planning::settings(&proposal.settings).take_text(colors);
     }
     if !report.remarks.is_empty() {
@@ -61,6 +64,11 @@ fn about(report: &Report) -> Table {
     };
     let sample = &report.sample;
     let whole = &report.estimated;
+    let of_rows = match (whole.is_at_least, sample.cut > 0 && sample.share_of_tokens >= 1.0) {
+        (true, _) => "≥ ",
+        (false, true) => "about ",
+        (false, false) => "",
+    };
     let rows = [
         ("series", named(&key.series)),
         ("time", format!("{} ({})", escaped(&key.time), key.time_kind)),
@@ -80,7 +88,7 @@ fn about(report: &Report) -> Table {
         (
             "in all",
             format!(
-                "{}{} partitions, {} rows, {}",
+                "{}{} partitions, {of_rows}{} rows, {of_rows}{}",
                 if sample.share_of_tokens < 1.0 { "about " } else { "" },
                 show_count(whole.partitions as f64),
                 show_count(whole.rows as f64),
@@ -118,14 +126,20 @@ fn sizes(report: &Report) -> Table {
             Some(high) => format!("{} and {}", show_bytes(size.low_bytes as f64), show_bytes(high as f64)),
             None => format!("{} and more", show_bytes(size.low_bytes as f64)),
         };
+        let mark = if size.is_at_least { "≥ " } else { "" };
         let (rows, bytes) = (show_count(size.rows as f64), show_bytes(size.bytes as f64));
-        table.row(vec![size.name.to_owned(), rows, bytes, range]);
+        table.row(vec![size.name.to_owned(), format!("{mark}{rows}"), format!("{mark}{bytes}"), range]);
     }
     table
 }
 
 fn at_least(wide: &Widest, text: String) -> String {
     if wide.is_whole { text } else { format!("≥ {text}") }
+}
+
+/// A number that was worked out from what it likely has.
+fn likely(wide: &Widest, text: String) -> String {
+    if wide.likely_rows.is_some() { format!("about {text}") } else { at_least(wide, text) }
 }
 
 fn costs(report: &Report) -> Table {
@@ -138,7 +152,7 @@ fn costs(report: &Report) -> Table {
         table.row(vec![
             place.to_string(),
             at_least(wide, show_count(wide.rows as f64)),
-            at_least(wide, show_bytes(wide.bytes as f64)),
+            bytes(wide),
             date(&wide.oldest),
             date(&wide.newest),
             page.map_or_else(dash, |page| millis(page.median_ms)),
@@ -148,6 +162,12 @@ fn costs(report: &Report) -> Table {
         ]);
     }
     table
+}
+
+/// What was read of it, and what it likely has.
+fn bytes(wide: &Widest) -> String {
+    let read = at_least(wide, show_bytes(wide.bytes as f64));
+    wide.likely_bytes.map_or(read.clone(), |likely| format!("{read}, likely {}", show_bytes(likely as f64)))
 }
 
 /// The day is enough beside sizes.
@@ -195,7 +215,8 @@ fn packing(report: &Report) -> Table {
 
 fn packing_row(place: usize, wide: &Widest, packed: &Packed, piece: u64) -> Vec<String> {
     // What was packed stands for all of it.
-    let scale = wide.rows as f64 / packed.rows.max(1) as f64;
+    let rows = wide.likely_rows.unwrap_or(wide.rows);
+    let scale = rows as f64 / packed.rows.max(1) as f64;
     let bytes = packed.bytes as f64 * scale;
     let share = |packed_bytes: u64| {
         format!(
@@ -207,10 +228,10 @@ fn packing_row(place: usize, wide: &Widest, packed: &Packed, piece: u64) -> Vec<
     let per_block = packed.rows as f64 / packed.lz4.rows.max(1) as f64;
     vec![
         place.to_string(),
-        at_least(wide, show_count((bytes / piece as f64).ceil())),
-        at_least(wide, show_count(wide.rows as f64)),
-        at_least(wide, show_bytes(bytes)),
-        at_least(wide, show_count((packed.lz4.rows as f64 * scale).ceil())),
+        likely(wide, show_count((bytes / piece as f64).ceil())),
+        likely(wide, show_count(rows as f64)),
+        likely(wide, show_bytes(bytes)),
+        likely(wide, show_count((packed.lz4.rows as f64 * scale).ceil())),
         share(packed.lz4.bytes),
         share(packed.zstd.bytes),
         show_count((1000.0 / per_block).ceil() + 1.0),

@@ -232,8 +232,8 @@ impl Place {
     }
 
     /// The report, for people.
-    pub(crate) async fn advise_text(&self, table: &str) -> String {
-        let output = self.run("advise", table, &[]).await;
+    pub(crate) async fn advise_text(&self, table: &str, more: &[&str]) -> String {
+        let output = self.run("advise", table, more).await;
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     }
