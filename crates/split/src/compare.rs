@@ -26,6 +26,9 @@ pub struct Doubt {
     pub max_rows: u64,
     /// Whether the original is read first.
     pub original_first: bool,
+    /// Of segments that are compared whole: whether all that lies in the partitions of their pieces is looked at. A row outside of a
+    /// piece's bounds is met by no read, but it is none that was proven to be there.
+    pub beyond_bounds: bool,
 }
 
 /// What reading one side cost.
@@ -116,7 +119,8 @@ impl Work {
             if interval.is_empty() || result.rows >= doubt.max_rows {
                 continue;
             }
-            self.compare_within(store, doubt, interval, &mut result).await?;
+            let whole = interval == segment.span && doubt.after.is_none() && doubt.max_rows == u64::MAX;
+            self.compare_within(store, doubt, interval, doubt.beyond_bounds && whole, &mut result).await?;
             if result.difference.is_some() {
                 break;
             }
@@ -130,6 +134,7 @@ impl Work {
         store: &Arc<dyn Store>,
         doubt: &Doubt,
         interval: Interval,
+        beyond_bounds: bool,
         result: &mut Comparison,
     ) -> Result<(), StoreError> {
         let after = doubt.after.clone().map(anabranch_store::After::Event);
@@ -144,6 +149,7 @@ impl Work {
             after.clone(),
         );
         let split = HistoryReader::strict(store, env, doubt.served.clone(), interval, doubt.order, after);
+        let split = if beyond_bounds { split.beyond_bounds() } else { split };
         let mut original = Side { reader: original, cost: result.original };
         let mut split = Side { reader: split, cost: result.split };
         let compared = self.rows(doubt, interval, &mut original, &mut split, &mut result.rows).await;

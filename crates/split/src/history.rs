@@ -70,6 +70,8 @@ struct Ground {
     order: Order,
     served: Arc<Served>,
     blocks: Option<Arc<BlockCache>>,
+    /// Whether all that lies in the partitions of pieces is read, and not only what should.
+    beyond_bounds: bool,
 }
 
 /// A stretch of the history that lies in one place.
@@ -141,7 +143,8 @@ impl HistoryReader {
         after: Option<After>,
     ) -> Self {
         let (table, partition) = (served.row.partition.table(), served.row.partition.key());
-        let ground = Ground { store, env, table, partition, interval, order, served, blocks };
+        let beyond_bounds = false;
+        let ground = Ground { store, env, table, partition, interval, order, served, blocks, beyond_bounds };
         HistoryReader::Split(Box::new(Chain::new(ground, after)))
     }
 
@@ -159,6 +162,16 @@ impl HistoryReader {
             chain.strict = true;
         }
         reader
+    }
+
+    /// Reads the partitions of whole pieces to both of their ends: a row that doesn't belong into one is an error, or comes out
+    /// where it lies. For a read of a whole segment from its beginning, before anything is fetched.
+    #[must_use]
+    pub(crate) fn beyond_bounds(mut self) -> Self {
+        if let HistoryReader::Split(chain) = &mut self {
+            chain.ground.beyond_bounds = true;
+        }
+        self
     }
 
     /// The next row that was fetched, in the scan's direction: items of an event *descend* when the oldest come first.
@@ -336,6 +349,8 @@ impl Ground {
 
     /// Opens a part behind `after`. An event is never in two parts, so a piece goes on behind whole events.
     fn open(&self, part: &Part, after: Option<After>) -> Open {
+        // What lies in a piece above the one before it doesn't belong there either.
+        let after = after.filter(|_| !self.beyond_bounds);
         let event = after.as_ref().map(|after| after.position().clone());
         match part {
             Part::Original(interval) => Open::Original(Box::new(self.original(*interval, after))),
@@ -355,18 +370,20 @@ impl Ground {
                     self.order,
                     event,
                 );
-                Open::Piece(Box::new(match &self.blocks {
+                let reader = match &self.blocks {
                     Some(blocks) => reader.with_cache(blocks.clone(), piece.content.checksum),
                     None => reader,
-                }))
+                };
+                Open::Piece(Box::new(if self.beyond_bounds { reader.beyond_bounds() } else { reader }))
             }
             Part::Merged(segment) => {
                 let segment = &self.served.row.served[*segment];
+                let within = self.interval.intersect(&segment.span);
                 Open::Merged(Box::new(MergedReader::new(
                     &self.store,
                     &self.served.row.partition,
                     segment,
-                    self.interval.intersect(&segment.span),
+                    if self.beyond_bounds { Interval::ALL } else { within },
                     self.order,
                     after.as_ref(),
                 )))

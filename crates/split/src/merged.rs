@@ -29,6 +29,7 @@ struct PieceState {
 }
 
 impl MergedReader {
+    /// An interval that reaches beyond the segment's span brings out what doesn't belong there, too.
     pub(crate) fn new(
         store: &Arc<dyn Store>,
         partition: &WidePartition,
@@ -39,6 +40,7 @@ impl MergedReader {
     ) -> Self {
         let table = segment.generation.table(&partition.namespace, &partition.time_slice);
         let from_the_beginning = after.is_none();
+        let covers = interval.intersect(&segment.span) == segment.span;
         let pieces = segment.pieces.iter().map(|piece| PieceState {
             reader: PartitionReader::new(
                 store.clone(),
@@ -49,7 +51,7 @@ impl MergedReader {
                 after.cloned(),
             ),
             ordinal: piece.ordinal,
-            whole: (from_the_beginning && interval == segment.span).then_some(piece.content.rows),
+            whole: (from_the_beginning && covers).then_some(piece.content.rows),
             read: 0,
         });
         MergedReader { pieces: pieces.collect(), strategy: segment.strategy, order, rows: VecDeque::new() }

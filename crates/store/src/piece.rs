@@ -67,6 +67,8 @@ pub struct PieceReader {
     rows: VecDeque<Row>,
     /// Of a read of the whole piece: rows met so far.
     counted: Option<u64>,
+    /// Whether the partition is read to both of its ends, and not only as far as the piece should reach.
+    beyond_bounds: bool,
     exhausted: bool,
     bytes_read: u64,
 }
@@ -97,6 +99,7 @@ impl PieceReader {
         });
         PieceReader {
             counted: (whole && from_the_beginning).then_some(0),
+            beyond_bounds: false,
             store,
             table,
             partition,
@@ -121,6 +124,14 @@ impl PieceReader {
     pub fn with_cache(mut self, cache: Arc<BlockCache>, checksum: u128) -> Self {
         let (table, partition) = (self.table.clone(), self.partition.clone());
         self.kept = Some((cache, Arc::new(PieceName { table, partition, checksum })));
+        self
+    }
+
+    /// Of a read of the whole piece: looks at everything that lies in its partition, so that a row that doesn't belong there is
+    /// noticed wherever it is. Where the piece should end, an ordinary read has no reason to look further.
+    #[must_use]
+    pub fn beyond_bounds(mut self) -> Self {
+        self.beyond_bounds = self.counted.is_some();
         self
     }
 
@@ -165,9 +176,13 @@ impl PieceReader {
         }
         self.rows.reserve((page.rows.len() as f64 * self.density.rows.max(1.0)) as usize);
         for row in page.rows {
-            // A block holds all of its oldest event.
+            // A block holds all of its oldest event: beside it nothing is asked for, unless it is looked for.
             let block = row.item.key.is_block();
-            self.scanned = Some(if block { After::Event(row.position.clone()) } else { After::Row(row.key()) });
+            self.scanned = Some(if block && !self.beyond_bounds {
+                After::Event(row.position.clone())
+            } else {
+                After::Row(row.key())
+            });
             let to_keep = self.kept.as_ref().filter(|_| block).map(|_| row.clone());
             let below = self.take_in(row)?;
             self.keep(to_keep.as_ref());
@@ -242,6 +257,9 @@ impl PieceReader {
 
     /// What scans cover: down to the piece's end, because the block that holds the interval's start may lie below it.
     fn reach(&self) -> Interval {
+        if self.beyond_bounds {
+            return Interval::ALL;
+        }
         Interval::new(self.bounds.oldest.time, self.interval.end)
     }
 
@@ -350,6 +368,9 @@ impl PieceReader {
 
     /// Whether the last block of the piece or of the interval was met, behind which there is nothing to ask for.
     fn has_met_the_end(&self) -> bool {
+        if self.beyond_bounds {
+            return false;
+        }
         let end = match self.direction {
             Direction::Forward => &self.bounds.oldest,
             Direction::Backward => &self.bounds.newest,

@@ -15,7 +15,7 @@ const NAMESPACES: [(&str, &str); 2] = [("packed", "lz4"), ("plain", "rows")];
 const SOUND: &str = "sound";
 
 /// S1, S2 from outside: what both checks say of splits that equal their originals, and of every way in which they can
-/// differ, planted in Cassandra itself.
+/// differ, planted in Cassandra itself: within what reads take from a piece, and outside of it.
 #[test]
 fn a_missing_an_extra_an_altered_and_a_misplaced_row_are_found_by_spark_and_by_the_program() {
     let env = Env::system();
@@ -66,7 +66,8 @@ fn a_missing_an_extra_an_altered_and_a_misplaced_row_are_found_by_spark_and_by_t
         assert_eq!(status, Some(1), "{report}");
         let mut found = found_by_spark(&report);
         found.sort();
-        let mut planted: Vec<_> = Fault::ALL.map(|fault| (fault.name().to_owned(), fault.name().to_owned())).into();
+        let of = |fault: Fault| fault.kinds().iter().map(move |kind| (fault.name().to_owned(), (*kind).to_owned()));
+        let mut planted: Vec<_> = Fault::ALL.into_iter().flat_map(of).collect();
         planted.sort();
         assert_eq!(found, planted, "{report}");
         tell(&format!("the Spark job finds every fault in `{namespace}`, and nothing else"));

@@ -144,6 +144,8 @@ impl Engine {
             after: doubted.after.clone(),
             max_rows: doubted.rows,
             original_first: self.env.random_below(2) == 0,
+            // As reads are, so that its cost is theirs.
+            beyond_bounds: false,
         };
         let comparison = self.splits.scrubber.compare(&doubt).await?;
         if comparison.original.calls == 0 {

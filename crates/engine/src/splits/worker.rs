@@ -222,6 +222,7 @@ impl Engine {
                 after: None,
                 max_rows: u64::MAX,
                 original_first: true,
+                beyond_bounds: true,
             };
             let comparison = self.splits.scrubber.compare_everywhere(&doubt).await?;
             if comparison.difference.is_some() {

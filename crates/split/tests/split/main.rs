@@ -1,6 +1,7 @@
-//! From detection to a served segment, on the in-memory store: what is proven, what is resumed, who may write.
+//! From detection to a served segment, on the in-memory store: what is proven, what is resumed, who may write, what is the same.
 #![allow(clippy::unwrap_used)]
 
+mod comparing;
 mod fixture;
 mod leases;
 mod pipeline;

@@ -4,7 +4,8 @@
 use std::{net::SocketAddr, time::Duration};
 
 use anabranch_model::{
-    EventBucket, EventId, Interval, NamespaceName, PartitionKey, Row, TableName, TimeBucket, TimeSeriesId,
+    EventBucket, EventId, Interval, NamespaceName, PartitionKey, Position, Row, TableName, TimeBucket, TimeSeriesId,
+    Timestamp,
 };
 use anabranch_runtime::Env;
 use anabranch_store::{
@@ -26,18 +27,52 @@ pub(crate) enum Fault {
     Extra,
     Altered,
     Misplaced,
+    /// A row of an older piece, in a newer one too: below everything that a read takes from there.
+    OlderInNewer,
+    /// A row of a newer piece, in an older one too: above everything that belongs there.
+    NewerInOlder,
+    /// Older than the whole history.
+    BelowTheOldest,
+    /// Where the segment ends, at the first instant that isn't its own.
+    AtTheEnd,
 }
 
 impl Fault {
-    pub(crate) const ALL: [Fault; 4] = [Fault::Missing, Fault::Extra, Fault::Altered, Fault::Misplaced];
+    pub(crate) const ALL: [Fault; 8] = [
+        Fault::Missing,
+        Fault::Extra,
+        Fault::Altered,
+        Fault::Misplaced,
+        Fault::OlderInNewer,
+        Fault::NewerInOlder,
+        Fault::BelowTheOldest,
+        Fault::AtTheEnd,
+    ];
 
-    /// As the report of the job calls it; also the series that it is planted in.
+    /// The series that it is planted in.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Fault::Missing => "missing",
             Fault::Extra => "extra",
             Fault::Altered => "altered",
             Fault::Misplaced => "misplaced",
+            Fault::OlderInNewer => "older-in-newer",
+            Fault::NewerInOlder => "newer-in-older",
+            Fault::BelowTheOldest => "below-the-oldest",
+            Fault::AtTheEnd => "at-the-end",
+        }
+    }
+
+    /// As the report of the job calls it: what the original doesn't have in that place is one row too many as well.
+    pub(crate) fn kinds(self) -> &'static [&'static str] {
+        match self {
+            Fault::Missing => &["missing"],
+            Fault::Extra => &["extra"],
+            Fault::Altered => &["altered"],
+            Fault::Misplaced => &["misplaced"],
+            Fault::OlderInNewer | Fault::NewerInOlder | Fault::BelowTheOldest | Fault::AtTheEnd => {
+                &["extra", "misplaced"]
+            }
         }
     }
 }
@@ -67,7 +102,7 @@ impl Planter {
         Planter { runtime, store, session, env }
     }
 
-    /// Plants a fault in the middle of the split's second piece.
+    /// Plants a fault in the middle of the split's second piece, or beside it a row that belongs elsewhere or nowhere.
     pub(crate) fn plant(&self, namespace: &str, split: &Value, fault: Fault) {
         let segment = &split["segments"][0]["postSplitData"];
         let pieces = segment["timeRangePartitionStrategy"]["pieces"].as_array().unwrap();
@@ -85,12 +120,24 @@ impl Planter {
             }
         };
         let (piece, neighbour) = (place(&pieces[1]), place(&pieces[2]));
+        let end: Timestamp = split["segments"][0]["interval"]["end"].as_str().unwrap().parse().unwrap();
         self.runtime.block_on(async {
             let rows = self.rows(&piece).await;
             let stored = &rows[rows.len() / 2];
             let mut held = unpacked(stored);
             let middle = held.len() / 2;
+            let at = |time: Timestamp| Row {
+                position: Position { time, ..held[middle].position.clone() },
+                ..held[middle].clone()
+            };
             match fault {
+                Fault::OlderInNewer => {
+                    let older = unpacked(&self.rows(&neighbour).await[0]);
+                    return self.write(&piece, vec![older[older.len() / 2].clone()]).await;
+                }
+                Fault::NewerInOlder => return self.write(&neighbour, vec![held[middle].clone()]).await,
+                Fault::BelowTheOldest => return self.write(&piece, vec![at(Timestamp::from_seconds(1))]).await,
+                Fault::AtTheEnd => return self.write(&piece, vec![at(end)]).await,
                 Fault::Missing => drop(held.remove(middle)),
                 Fault::Extra => {
                     let mut row = held[middle].clone();

@@ -235,6 +235,7 @@ async fn a_split_is_never_short_in_another_data_centre() {
         after: None,
         max_rows: u64::MAX,
         original_first: true,
+        beyond_bounds: true,
     };
     let comparison = worker(&two).compare_everywhere(&doubt).await.unwrap();
     assert_eq!((comparison.rows, comparison.difference), (500, None));
