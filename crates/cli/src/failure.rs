@@ -15,6 +15,8 @@ pub(crate) enum Exit {
     Refused = 4,
     /// No answer, or not in time: trying again may help.
     Unavailable = 5,
+    /// Something that was to be compared wasn't: nothing is known of it.
+    NotCompared = 6,
 }
 
 /// A failed command, in the words that the user will read.

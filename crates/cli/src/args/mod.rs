@@ -64,6 +64,7 @@ Exit codes:
   3  not found: a namespace, a backfill window, a split, a file
   4  the input is wrong: refused by the server, or a file that can't be understood
   5  no answer from the server, or not in time; trying again may help
+  6  something couldn't be compared (split verify): nothing is proven of it
 
 Environment:
   ANABRANCH_SERVER      what --server says

@@ -73,7 +73,11 @@ Examples:
   anabranch split verify --all                           # every split of every namespace
 
 Reads pieces and originals whole and compares them row by row; each split may take up to ten minutes, or --timeout where \
-that is more. Ends with 1 when something differs; that split isn't used any more then.";
+that is more. What lies in a piece outside of its bounds differs, too, though no read would meet it.
+
+Ends with 1 when something differs; that split isn't used any more then. Ends with 6 when nothing differs but something \
+couldn't be compared: a backfill window may still bring events, a server or the store failed, or it changed meanwhile. What \
+isn't served any more, because it was given up or its slice is closed, is left out, and is no failure.";
 
 const MODE_EXAMPLES: &str = "\
 Examples:

@@ -128,6 +128,43 @@ fn an_old_history_is_split_verified_and_served_from_its_pieces() {
     assert!(tasks.contains("sweep") && tasks.contains("split records"), "{tasks}");
 }
 
+/// S2: what couldn't be compared isn't passed off as the same, and what isn't served any more is no failure.
+#[test]
+fn a_split_that_can_not_be_compared_is_told_by_the_exit_code_and_the_others_are_compared() {
+    let place = Place::new();
+    let server = serve(&place);
+    import(&place, &server, "wide", EVENTS);
+    until(&server, "wide", "COMPLETED");
+    let verify = |namespace: &str| server.run(&["split", "verify", namespace, "--output", "json"]);
+    let found = |printed: &str| serde_json::from_str::<serde_json::Value>(printed).unwrap()["verifications"].clone();
+    let window = ["--from", "2020-03-28T00:00:00Z", "--to", "2020-03-29T00:00:00Z", "--output", "json"];
+    let opened = server.run(&[&["backfill", "open", "plays"][..], &window].concat()).ok();
+    let opened: serde_json::Value = serde_json::from_str(&opened).unwrap();
+    for namespace in ["plays", "--all"] {
+        let skipped = verify(namespace);
+        assert!(
+            found(&skipped.stdout)[0]["skippedReason"].as_str().unwrap().contains("backfill window"),
+            "{skipped:?}"
+        );
+        let said = skipped.fails(6);
+        assert!(said.contains("one split couldn't be compared with its original"), "{said}");
+    }
+
+    let id = opened["id"].as_str().unwrap_or_else(|| panic!("{opened}"));
+    server.run(&["backfill", "close", "plays", id]).ok();
+    let env = Env::system();
+    let begun = env.monotonic();
+    let mut verified = verify("plays");
+    while verified.code == 6 {
+        assert!(env.monotonic() - begun < DEADLINE, "{verified:?}");
+        verified = verify("plays");
+    }
+    let equal = found(&verified.ok())[0]["segmentsEqual"].as_u64();
+    assert_eq!(equal, Some(1));
+    server.run(&["split", "abandon", "plays", "wide"]).ok();
+    assert_eq!(server.run(&["split", "verify", "plays"]).ok(), "no segment is served: nothing to compare\n");
+}
+
 #[test]
 fn what_somebody_asks_for_is_looked_at_without_a_read() {
     let place = Place::new();

@@ -26,6 +26,8 @@ pub(crate) enum Rechecked {
     Same { segments: usize },
     /// It isn't, and is not used any more.
     Differs(Box<KeptDifference>),
+    /// Nothing of it is served any more, so that there is nothing to compare.
+    NotServed,
     /// Nothing can be said, and why.
     Skipped(String),
 }
@@ -207,13 +209,16 @@ impl Engine {
         self.check_ready()?;
         let namespace = self.registry.get(partition.namespace.as_str())?;
         let now = self.env.now();
+        if bucket(&namespace.record, partition).is_none() {
+            return Ok(Rechecked::NotServed); // its slice is closed or gone
+        }
         if let Some(reason) = self.why_not_rechecked(&namespace.record, partition) {
             return Ok(Rechecked::Skipped(reason));
         }
         let as_of = namespace.record.splits.reopenings;
-        let nothing = || Rechecked::Skipped("nothing of it is served any more".to_owned());
-        let Some(loaded) = self.splits.records.load(partition).await? else { return Ok(nothing()) };
-        let Some(served) = Served::since(Arc::new(loaded.row.clone()), 0).map(Arc::new) else { return Ok(nothing()) };
+        let Some(loaded) = self.splits.records.load(partition).await? else { return Ok(Rechecked::NotServed) };
+        let served = Served::since(Arc::new(loaded.row.clone()), 0).map(Arc::new);
+        let Some(served) = served else { return Ok(Rechecked::NotServed) };
         for segment in &loaded.row.served {
             let doubt = Doubt {
                 served: served.clone(),
@@ -228,6 +233,7 @@ impl Engine {
             if comparison.difference.is_some() {
                 return Ok(match self.confirm(Suspect { doubt, found_by: FoundBy::Recheck }).await? {
                     Some(difference) => Rechecked::Differs(Box::new(difference)),
+                    None if !self.is_served(partition).await? => Rechecked::NotServed,
                     None => Rechecked::Skipped("it changed while it was compared: compare it again".to_owned()),
                 });
             }
@@ -235,6 +241,12 @@ impl Engine {
             self.vouch(partition, segment, as_of, now).await?;
         }
         Ok(Rechecked::Same { segments: loaded.row.served.len() })
+    }
+
+    /// Whether anything of a partition is served from pieces, as it is stored now.
+    async fn is_served(&self, partition: &WidePartition) -> Result<bool, EngineError> {
+        let loaded = self.splits.records.load(partition).await?;
+        Ok(loaded.is_some_and(|loaded| !loaded.row.served.is_empty()))
     }
 
     /// Why a comparison with the original would mean nothing now, if it would.

@@ -150,6 +150,10 @@ pub(super) async fn verify(State(http): State<Arc<Http>>, posted: Posted<SplitFo
             event_bucket: Some(form.event_bucket),
         };
         let answer = http.operations.verify_split(request).await?;
+        if answer.verifications.is_empty() {
+            let reason = "nothing of it is served any more: there is nothing to compare";
+            return Err(Failure::new(Code::FailedPrecondition, "NOT_COMPARED", reason.to_owned()));
+        }
         let equal = answer.verifications.iter().any(|found| found.segments_equal > 0);
         // What differs, or why nothing was compared, stands on the page of the split.
         match answer.verifications.into_iter().find(|found| !found.skipped_reason.is_empty()) {

@@ -1,15 +1,16 @@
-//! `anabranch split verify`: splits compared with their originals, one after the other.
+//! `anabranch split verify`: splits compared with their originals, one after the other. Only what was compared, whole, is called the
+//! same; what couldn't be is told, and the others are compared nevertheless.
 
 use std::time::Duration;
 
 use anabranch_api::v1::{ListNamespacesRequest, Split, SplitVerification, VerifySplitRequest};
-use anabranch_client::Client;
+use anabranch_client::{Client, ClientError, ErrorKind};
 use serde::Serialize;
 
 use super::{list::fetch, no_split};
 use crate::{
     args::{VerifyArgs, WhichArgs},
-    failure::{Failure, Outcome},
+    failure::{Exit, Failure, Outcome},
     output::{Format, Out, table::Table, text::escaped},
     session::Session,
     times::show_time,
@@ -40,15 +41,7 @@ pub(crate) async fn run(session: &Session, args: &VerifyArgs) -> Outcome {
     let mut table = Table::new(&headers).align_right(&[4, 5]);
     let mut answer = Answer::default();
     for split in splits.iter().filter(|split| !split.segments.is_empty()) {
-        let request = VerifySplitRequest {
-            namespace: split.namespace.clone(),
-            time_series_id: split.time_series_id.clone(),
-            time_slice: split.time_slice.clone(),
-            time_bucket: Some(split.time_bucket),
-            event_bucket: Some(split.event_bucket),
-        };
-        for found in client.verify_split(request).await?.verifications {
-            let verification = Verified { namespace: split.namespace.clone(), found };
+        for verification in verified(&client, split).await {
             match session.format {
                 Format::Table => {
                     table.row(row(&verification));
@@ -63,15 +56,58 @@ pub(crate) async fn run(session: &Session, args: &VerifyArgs) -> Outcome {
     }
     match session.format {
         Format::Json => out.json(&answer)?,
-        Format::Table if answer.verifications.is_empty() => out.line("no segment is served yet: nothing to compare")?,
+        Format::Table if answer.verifications.is_empty() => out.line("no segment is served: nothing to compare")?,
         Format::Table | Format::Jsonl => {}
     }
     out.flush()?;
-    match answer.verifications.iter().filter(|verified| verified.found.difference.is_some()).count() {
-        0 => Ok(()),
-        1 => Err(differ("one split differs")),
-        count => Err(differ(&format!("{count} splits differ"))),
-    }
+    verdict(&answer.verifications)
+}
+
+/// What comes of comparing one split. Of one that isn't served any more nothing: it was given up, or its slice is closed, and that is
+/// no failure.
+async fn verified(client: &Client, split: &Split) -> Vec<Verified> {
+    let request = VerifySplitRequest {
+        namespace: split.namespace.clone(),
+        time_series_id: split.time_series_id.clone(),
+        time_slice: split.time_slice.clone(),
+        time_bucket: Some(split.time_bucket),
+        event_bucket: Some(split.event_bucket),
+    };
+    let found = match client.verify_split(request).await {
+        Ok(answer) => answer.verifications,
+        Err(error) if is_gone(&error) => Vec::new(),
+        Err(error) => vec![SplitVerification {
+            time_slice: split.time_slice.clone(),
+            time_series_id: split.time_series_id.clone(),
+            time_bucket: split.time_bucket,
+            event_bucket: split.event_bucket,
+            skipped_reason: error.message().to_owned(),
+            ..SplitVerification::default()
+        }],
+    };
+    found.into_iter().map(|found| Verified { namespace: split.namespace.clone(), found }).collect()
+}
+
+/// Whether a namespace or a slice that the server named before isn't there any more.
+fn is_gone(error: &ClientError) -> bool {
+    error.kind() == ErrorKind::NotFound || error.violations().iter().any(|violation| violation.field == "time_slice")
+}
+
+/// A difference is what matters most; without one, everything that is meant must have been compared.
+fn verdict(found: &[Verified]) -> Outcome {
+    let differing = found.iter().filter(|one| one.found.difference.is_some()).count();
+    let unknown = found.iter().filter(|one| !one.found.skipped_reason.is_empty()).count();
+    let unproven = match unknown {
+        0 => None,
+        1 => Some("one split couldn't be compared with its original".to_owned()),
+        count => Some(format!("{count} splits couldn't be compared with their originals")),
+    };
+    let differ = match differing {
+        0 => return unproven.map_or(Ok(()), |what| Err(not_compared(what))),
+        1 => differ("one split differs"),
+        count => differ(&format!("{count} splits differ")),
+    };
+    Err(unproven.into_iter().fold(differ, Failure::detail))
 }
 
 /// The splits that are meant.
@@ -90,7 +126,11 @@ async fn meant(client: &Client, args: &VerifyArgs) -> Outcome<Vec<Split>> {
     }
     let mut splits = Vec::new();
     for namespace in client.list_namespaces(ListNamespacesRequest::default()).await?.namespaces {
-        splits.extend(fetch(client, &one(namespace.name), &[], usize::MAX).await?.0);
+        match fetch(client, &one(namespace.name), &[], usize::MAX).await {
+            Ok((found, _)) => splits.extend(found),
+            Err(failure) if failure.exit == Exit::NotFound => {} // deleted since it was listed
+            Err(failure) => return Err(failure),
+        }
     }
     Ok(splits)
 }
@@ -98,6 +138,10 @@ async fn meant(client: &Client, args: &VerifyArgs) -> Outcome<Vec<Split>> {
 fn differ(what: &str) -> Failure {
     Failure::other(format!("{what} from its original, and isn't used any more; it is split anew"))
         .hint("`anabranch split diff NAMESPACE` shows both sides")
+}
+
+fn not_compared(what: String) -> Failure {
+    Failure::new(Exit::NotCompared, what).hint("why is said above; `anabranch split verify` compares again")
 }
 
 fn row(Verified { namespace, found }: &Verified) -> Vec<String> {
@@ -119,4 +163,43 @@ fn row(Verified { namespace, found }: &Verified) -> Vec<String> {
         found.segments_equal.to_string(),
         remark,
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_api::v1::SplitDifference;
+
+    use super::*;
+
+    fn one(found: SplitVerification) -> Verified {
+        Verified { namespace: "plays".to_owned(), found }
+    }
+
+    fn same() -> Verified {
+        one(SplitVerification { segments_equal: 1, ..SplitVerification::default() })
+    }
+
+    fn skipped() -> Verified {
+        one(SplitVerification { skipped_reason: "a window".to_owned(), ..SplitVerification::default() })
+    }
+
+    fn differs() -> Verified {
+        one(SplitVerification { difference: Some(SplitDifference::default()), ..SplitVerification::default() })
+    }
+
+    #[test]
+    fn only_splits_that_were_all_compared_end_with_success_and_a_difference_counts_more_than_what_was_not() {
+        assert!(verdict(&[]).is_ok());
+        assert!(verdict(&[same(), same()]).is_ok());
+        for (found, exit) in [
+            (vec![skipped()], Exit::NotCompared),
+            (vec![same(), skipped(), same()], Exit::NotCompared),
+            (vec![same(), differs()], Exit::Failure),
+            (vec![skipped(), differs(), skipped()], Exit::Failure),
+        ] {
+            assert_eq!(verdict(&found).unwrap_err().exit, exit);
+        }
+        let both = verdict(&[differs(), skipped()]).unwrap_err();
+        assert_eq!(both.details, ["one split couldn't be compared with its original"]);
+    }
 }
