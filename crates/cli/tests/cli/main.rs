@@ -1,6 +1,7 @@
 //! The binary as its users meet it: real processes, real sockets, real directories.
 #![allow(clippy::unwrap_used)] // also in what tests share
 
+mod deploy;
 mod first_minutes;
 mod harness;
 mod imports;
