@@ -17,6 +17,10 @@ pub trait Bus: Send + Sync + 'static {
     /// The work that a delivery asked for is recorded: it needn't come again. When this fails, it may be called again.
     async fn acknowledge(&self, delivery: &Delivery) -> Result<(), BusError>;
 
+    /// What a delivery asked for couldn't be recorded, or acknowledged, for now: it comes again. Whoever holds on to it and
+    /// doesn't [receive](Bus::receive) for long may lose its place among the receivers.
+    fn give_back(&self, delivery: Delivery);
+
     /// Whether it brings detections to other processes too. One that doesn't is heard by its own process or by nobody.
     fn reaches_others(&self) -> bool {
         false

@@ -73,6 +73,11 @@ impl Detection {
         }
     }
 
+    /// The same for all detections of a partition, whatever each has seen of it.
+    pub(crate) fn suspect(&self) -> Detection {
+        Detection { immutable: false, bytes_seen: None, ..self.clone() }
+    }
+
     /// As it goes over the wire.
     pub fn to_json(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("a detection is plain data")

@@ -1,12 +1,15 @@
 //! A bus on Kafka: servers publish to a topic, workers of one group share it. A detection is committed only once it
 //! and everything before it in its Kafka partition is acknowledged, so that a worker that ends leaves nothing behind.
 
+mod letter;
 mod options;
 mod outstanding;
+mod publishing;
 mod tail;
+mod topics;
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, VecDeque},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -16,26 +19,25 @@ use std::{
 
 use anabranch_runtime::Env;
 use async_trait::async_trait;
-pub use options::{KafkaOptions, TOPIC};
+use letter::{Letter, is_too_large};
+pub use options::{KafkaOptions, TOPIC, Unusable};
 use outstanding::{Outstanding, Place};
+use publishing::{Publishing, Sent};
 use rdkafka::{
     ClientContext, Message, Offset, TopicPartitionList,
-    admin::{AdminClient, AdminOptions, NewTopic, TopicReplication},
-    client::DefaultClientContext,
     consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext, Rebalance, StreamConsumer},
-    error::{KafkaError, RDKafkaErrorCode},
-    message::{BorrowedHeaders, BorrowedMessage, DeliveryResult, Header, OwnedHeaders},
-    metadata::MetadataTopic,
-    producer::{BaseRecord, Producer, ProducerContext, ThreadedProducer},
+    error::KafkaError,
+    message::BorrowedMessage,
+    producer::{BaseRecord, Producer, ThreadedProducer},
     topic_partition_list::TopicPartitionListElem,
 };
 pub use tail::{KafkaTail, Passing};
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, oneshot};
 
 use crate::{Bus, BusError, BusState, Delivery, Detection, Published};
 
-/// The header of a dead letter that says why.
-const REASON: &str = "reason";
+/// How long new messages are looked for before what is held comes again.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Detections between processes, by a topic of Kafka.
 pub struct KafkaBus {
@@ -43,9 +45,13 @@ pub struct KafkaBus {
     options: KafkaOptions,
     producer: ThreadedProducer<Publishing>,
     publishing: Publishing,
+    /// Set once the topics are there.
+    topics: OnceCell<()>,
     /// Made with the first [`Bus::receive`]: one who only publishes takes no share of the group.
     consumer: OnceCell<Arc<StreamConsumer<Receiving>>>,
     receiving: Receiving,
+    /// What can't be read and isn't put aside yet.
+    letters: tokio::sync::Mutex<VecDeque<Letter>>,
     /// Asks for the group's offsets without taking a share of it: a member that receives nothing would hold up the others.
     looking: Arc<BaseConsumer>,
 }
@@ -64,14 +70,35 @@ pub struct KafkaStats {
 }
 
 impl KafkaBus {
-    /// Connects. Makes the topics that aren't there, and checks those that are.
-    pub async fn connect(options: KafkaOptions, env: Env) -> Result<Self, BusError> {
-        make_topics(&options).await?;
+    /// Needs no broker: what is published waits for one, and the topics are looked at when one is asked for anything.
+    pub fn open(options: KafkaOptions, env: Env) -> Result<Self, Unusable> {
         let publishing = Publishing::default();
-        let producer = options.producer().create_with_context(publishing.clone()).map_err(|error| away(&error))?;
-        let looking = Arc::new(options.consumer().create().map_err(|error| away(&error))?);
-        let (consumer, receiving) = (OnceCell::new(), Receiving::default());
-        Ok(KafkaBus { env, options, producer, publishing, consumer, receiving, looking })
+        let producer =
+            options.producer().create_with_context(publishing.clone()).map_err(|error| Unusable::new(&error))?;
+        let looking = Arc::new(options.consumer().create().map_err(|error| Unusable::new(&error))?);
+        Ok(KafkaBus {
+            env,
+            options,
+            producer,
+            publishing,
+            topics: OnceCell::new(),
+            consumer: OnceCell::new(),
+            receiving: Receiving::default(),
+            letters: tokio::sync::Mutex::default(),
+            looking,
+        })
+    }
+
+    /// Connects. Makes the topics that aren't there.
+    pub async fn connect(options: KafkaOptions, env: Env) -> Result<Self, BusError> {
+        let bus = KafkaBus::open(options, env).map_err(|unusable| BusError { reason: unusable.to_string() })?;
+        bus.topics().await?;
+        Ok(bus)
+    }
+
+    async fn topics(&self) -> Result<(), BusError> {
+        let provide = || topics::provide(&self.options, &self.looking, &self.env);
+        self.topics.get_or_try_init(provide).await.copied()
     }
 
     /// What has happened so far.
@@ -88,7 +115,7 @@ impl KafkaBus {
     /// Detections on the topic that the group hasn't done.
     pub async fn lag(&self) -> Result<u64, BusError> {
         let (looking, topic, timeout) = (self.looking.clone(), self.options.topic.clone(), self.options.timeout);
-        let work = move || lag_of(&looking, &topic, timeout);
+        let work = move || topics::lag_of(&looking, &topic, timeout);
         let lag = self.env.blocking(work).await.ok_or_else(|| panicked("asking for the lag"))?;
         lag.map_err(|error| away(&error))
     }
@@ -110,22 +137,105 @@ impl KafkaBus {
         self.consumer.get_or_try_init(make).await
     }
 
-    /// Puts a message aside that can't be read. Only when the broker has it there may the original be passed over.
-    async fn put_aside(&self, message: &BorrowedMessage<'_>, reason: &str) -> Result<(), BusError> {
-        let header = Header { key: REASON, value: Some(reason) };
-        let headers = message.headers().map_or_else(OwnedHeaders::new, BorrowedHeaders::detach);
-        let topic = &self.options.dead_letter_topic;
-        let opaque = Box::new(Sent::Other);
-        let mut record: BaseRecord<'_, [u8], [u8], Box<Sent>> = BaseRecord::with_opaque_to(topic, opaque)
-            .headers(headers.insert(header))
-            .payload(message.payload().unwrap_or_default());
-        if let Some(key) = message.key() {
-            record = record.key(key);
+    /// What comes next, as far as it can be read.
+    async fn take(&self, message: &BorrowedMessage<'_>) -> Result<Option<Delivery>, BusError> {
+        let place = Place { partition: message.partition(), offset: message.offset() };
+        // Outstanding from now on, whatever happens: no commit passes over it.
+        let tag = self.receiving.outstanding().received(place);
+        match Detection::from_json(message.payload().unwrap_or_default()) {
+            Ok(detection) => {
+                self.receiving.0.received.fetch_add(1, Ordering::Relaxed);
+                Ok(Some(Delivery { detection, tag }))
+            }
+            Err(error) => {
+                let letter = Letter::new(message, tag, place, error.to_string());
+                self.letters.lock().await.push_back(letter);
+                self.put_letters_aside().await?;
+                Ok(None)
+            }
         }
-        self.producer.send(record).map_err(|(error, _)| away(&error))?;
-        self.flush(self.options.timeout).await?;
+    }
+
+    /// Puts aside what can't be read. What fails is tried again with the next message.
+    async fn put_letters_aside(&self) -> Result<(), BusError> {
+        let mut letters = self.letters.lock().await;
+        while let Some(letter) = letters.front_mut() {
+            // Otherwise it went to another worker, which puts it aside.
+            if self.receiving.outstanding().is_open(letter.tag) {
+                self.put_aside(letter).await?;
+                self.acknowledge_tag(letter.tag).await?;
+            }
+            letters.pop_front();
+        }
+        Ok(())
+    }
+
+    /// Waits for the broker's word: that it was sent says nothing.
+    async fn put_aside(&self, letter: &mut Letter) -> Result<(), BusError> {
+        while !letter.is_aside {
+            let outcome = match self.send_letter(letter) {
+                Ok(told) => {
+                    // It stays under way when the broker takes longer, and isn't sent a second time.
+                    let told = self.env.timeout(self.options.timeout, told).await;
+                    let told = told.map_err(|_| letter_fails("the broker hasn't answered yet"))?;
+                    told.map_err(|_| letter_fails("it was let go of"))?
+                }
+                Err(error) => Err(error),
+            };
+            letter.under_way = None;
+            match outcome {
+                Ok(()) => letter.is_aside = true,
+                Err(error) if is_too_large(&error) => {
+                    if !letter.shrink() {
+                        let Place { partition, offset } = letter.place;
+                        tracing::error!(partition, offset, %error, "a message that can't be read is passed over");
+                        letter.is_aside = true;
+                    }
+                }
+                Err(error) => return Err(letter_fails(&error.to_string())),
+            }
+        }
         self.receiving.0.dead_letters.fetch_add(1, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Sends a letter, unless it is on its way.
+    fn send_letter<'a>(
+        &self,
+        letter: &'a mut Letter,
+    ) -> Result<&'a mut oneshot::Receiver<Result<(), KafkaError>>, KafkaError> {
+        if letter.under_way.is_none() {
+            let (tell, told) = oneshot::channel();
+            let record = letter.record(&self.options.dead_letter_topic, Sent::Letter(tell));
+            self.producer.send(record).map_err(|(error, _)| error)?;
+            letter.under_way = Some(told);
+        }
+        Ok(letter.under_way.as_mut().expect("it was just sent"))
+    }
+
+    /// Stops those partitions of which something is held, and lets the others go on. Whether anything is held.
+    async fn settle(&self, consumer: &StreamConsumer<Receiving>) -> bool {
+        let mut held = self.receiving.outstanding().returned_from();
+        held.extend(self.letters.lock().await.iter().map(|letter| letter.place.partition));
+        let mut stopped = self.receiving.0.stopped.lock().unwrap_or_else(PoisonError::into_inner);
+        let freed: Vec<i32> = stopped.difference(&held).copied().collect();
+        // Where it fails, the partition isn't this worker's any more.
+        if !freed.is_empty() {
+            let _ = consumer.resume(&self.list(freed));
+        }
+        if !held.is_empty() {
+            let _ = consumer.pause(&self.list(held.iter().copied()));
+        }
+        stopped.clone_from(&held);
+        !held.is_empty()
+    }
+
+    fn list(&self, partitions: impl IntoIterator<Item = i32>) -> TopicPartitionList {
+        let mut list = TopicPartitionList::new();
+        for partition in partitions {
+            list.add_partition(&self.options.topic, partition);
+        }
+        list
     }
 
     async fn commit(&self, tag: u64, place: Place) -> Result<(), BusError> {
@@ -134,9 +244,12 @@ impl KafkaBus {
         let offset = Offset::Offset(place.offset);
         list.add_partition_offset(&self.options.topic, place.partition, offset).map_err(|error| away(&error))?;
         // Waited for: an asynchronous commit that fails says nothing.
-        let committed = self.env.blocking(move || consumer.commit(&list, CommitMode::Sync)).await;
-        let committed =
-            committed.ok_or_else(|| panicked("committing")).and_then(|done| done.map_err(|error| away(&error)));
+        let work = self.env.blocking(move || consumer.commit(&list, CommitMode::Sync));
+        let committed = match self.env.timeout(self.options.timeout, work).await {
+            Ok(Some(done)) => done.map_err(|error| away(&error)),
+            Ok(None) => Err(panicked("committing")),
+            Err(_) => Err(BusError { reason: "the broker doesn't answer a commit".to_owned() }),
+        };
         match &committed {
             Ok(()) => self.receiving.outstanding().committed(tag),
             Err(_) => self.receiving.outstanding().not_committed(place),
@@ -148,7 +261,7 @@ impl KafkaBus {
 #[async_trait]
 impl Bus for KafkaBus {
     fn publish(&self, detection: Detection) -> Published {
-        if !self.publishing.under_way().insert(detection.clone()) {
+        if !self.publishing.begins(&detection) {
             return Published::Merged;
         }
         let (key, json) = (key_of(&detection), detection.to_json());
@@ -156,28 +269,35 @@ impl Bus for KafkaBus {
         let record = BaseRecord::with_opaque_to(&self.options.topic, opaque).key(&key).payload(&json);
         match self.producer.send(record) {
             Ok(()) => Published::Accepted,
-            Err((_, record)) => {
-                self.publishing.lost(&record.delivery_opaque);
+            Err((error, record)) => {
+                self.publishing.ended(*record.delivery_opaque, Err(error));
                 Published::Dropped
             }
         }
     }
 
     async fn receive(&self) -> Result<Delivery, BusError> {
+        self.topics().await?;
         let consumer = self.consumer().await?;
         loop {
-            let message = consumer.recv().await.map_err(|error| away(&error))?;
-            let place = Place { partition: message.partition(), offset: message.offset() };
-            match Detection::from_json(message.payload().unwrap_or_default()) {
-                Ok(detection) => {
-                    let tag = self.receiving.outstanding().received(place);
-                    self.receiving.0.received.fetch_add(1, Ordering::Relaxed);
-                    return Ok(Delivery { detection, tag });
+            // Whatever is held, the consumer is asked first: only that keeps its place in the group, and tells what it lost.
+            let message = if self.settle(consumer).await {
+                self.env.timeout(LOOK, consumer.recv()).await.ok()
+            } else {
+                Some(consumer.recv().await)
+            };
+            match message.transpose().map_err(|error| away(&error))? {
+                Some(message) => {
+                    if let Some(delivery) = self.take(&message).await? {
+                        return Ok(delivery);
+                    }
                 }
-                Err(error) => {
-                    self.put_aside(&message, &error.to_string()).await?;
-                    let tag = self.receiving.outstanding().received(place);
-                    self.acknowledge_tag(tag).await?;
+                None => {
+                    let returned = self.receiving.outstanding().take_returned();
+                    if let Some(delivery) = returned {
+                        return Ok(delivery);
+                    }
+                    self.put_letters_aside().await?;
                 }
             }
         }
@@ -187,11 +307,16 @@ impl Bus for KafkaBus {
         self.acknowledge_tag(delivery.tag).await
     }
 
+    fn give_back(&self, delivery: Delivery) {
+        self.receiving.outstanding().give_back(delivery);
+    }
+
     fn reaches_others(&self) -> bool {
         true
     }
 
     async fn state(&self) -> Result<BusState, BusError> {
+        self.topics().await?;
         let KafkaStats { dropped, dead_letters, .. } = self.stats();
         Ok(BusState { waiting: self.lag().await?, dropped, dead_letters })
     }
@@ -218,97 +343,16 @@ fn key_of(detection: &Detection) -> String {
     format!("{namespace}/{time_slice}/{time_series_id}/{time_bucket}/{event_bucket}")
 }
 
-async fn make_topics(options: &KafkaOptions) -> Result<(), BusError> {
-    let admin: AdminClient<DefaultClientContext> = options.admin().create().map_err(|error| away(&error))?;
-    let topics = [&options.topic, &options.dead_letter_topic];
-    let new =
-        topics.map(|topic| NewTopic::new(topic, options.partitions, TopicReplication::Fixed(options.replication)));
-    let limits = AdminOptions::new().request_timeout(Some(options.timeout)).operation_timeout(Some(options.timeout));
-    for outcome in admin.create_topics(&new, &limits).await.map_err(|error| away(&error))? {
-        match outcome {
-            Ok(_) | Err((_, RDKafkaErrorCode::TopicAlreadyExists)) => {}
-            Err((topic, code)) => {
-                return Err(BusError { reason: format!("topic `{topic}` isn't there and can't be made: {code}") });
-            }
-        }
-    }
-    Ok(())
-}
-
-fn lag_of(consumer: &BaseConsumer, topic: &str, timeout: Duration) -> Result<u64, KafkaError> {
-    let metadata = consumer.fetch_metadata(Some(topic), timeout)?;
-    let mut list = TopicPartitionList::new();
-    for partition in metadata.topics().iter().flat_map(MetadataTopic::partitions) {
-        list.add_partition(topic, partition.id());
-    }
-    let mut lag = 0;
-    for done in consumer.committed_offsets(list, timeout)?.elements() {
-        let (first, end) = consumer.fetch_watermarks(topic, done.partition(), timeout)?;
-        let done = match done.offset() {
-            Offset::Offset(offset) => offset,
-            _ => first,
-        };
-        lag += u64::try_from(end - done).unwrap_or(0);
-    }
-    Ok(lag)
-}
-
 fn away(error: &KafkaError) -> BusError {
     BusError { reason: error.to_string() }
 }
 
+fn letter_fails(why: &str) -> BusError {
+    BusError { reason: format!("a message that can't be read can't be put aside: {why}") }
+}
+
 fn panicked(what: &str) -> BusError {
     BusError { reason: format!("{what} panicked") }
-}
-
-/// What a message of ours was.
-#[derive(Debug)]
-enum Sent {
-    Detection(Detection),
-    Other,
-}
-
-/// The publishing side, told by the broker's answers.
-#[derive(Clone, Default)]
-struct Publishing {
-    counts: Arc<PublishCounts>,
-    under_way: Arc<Mutex<BTreeSet<Detection>>>,
-}
-
-#[derive(Default)]
-struct PublishCounts {
-    published: AtomicU64,
-    dropped: AtomicU64,
-}
-
-impl Publishing {
-    fn under_way(&self) -> MutexGuard<'_, BTreeSet<Detection>> {
-        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn lost(&self, sent: &Sent) {
-        if let Sent::Detection(detection) = sent {
-            self.under_way().remove(detection);
-            self.counts.dropped.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-}
-
-impl ClientContext for Publishing {}
-
-impl ProducerContext for Publishing {
-    type DeliveryOpaque = Box<Sent>;
-
-    fn delivery(&self, result: &DeliveryResult<'_>, sent: Box<Sent>) {
-        match (result, &*sent) {
-            (Ok(_), Sent::Detection(detection)) => {
-                self.under_way().remove(detection);
-                self.counts.published.fetch_add(1, Ordering::Relaxed);
-            }
-            (Ok(_), Sent::Other) => {}
-            (Err(_), sent) => self.lost(sent),
-        }
-    }
 }
 
 /// The receiving side, told when partitions come and go.
@@ -318,6 +362,8 @@ struct Receiving(Arc<ReceiveState>);
 #[derive(Default)]
 struct ReceiveState {
     outstanding: Mutex<Outstanding>,
+    /// Partitions of which nothing is asked for, since something of them is held.
+    stopped: Mutex<BTreeSet<i32>>,
     received: AtomicU64,
     dead_letters: AtomicU64,
 }

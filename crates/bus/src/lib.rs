@@ -16,5 +16,5 @@ pub mod local;
 pub use contract::{Bus, BusError, BusState, Delivery, Published};
 pub use detection::{Detection, DetectionError};
 #[cfg(feature = "kafka")]
-pub use kafka::{KafkaBus, KafkaOptions, KafkaStats, KafkaTail, Passing};
+pub use kafka::{KafkaBus, KafkaOptions, KafkaStats, KafkaTail, Passing, Unusable};
 pub use local::LocalBus;

@@ -57,16 +57,11 @@ impl LocalBus {
     }
 }
 
-/// The same for all detections of a partition.
-fn suspect(detection: &Detection) -> Detection {
-    Detection { immutable: false, bytes_seen: None, ..detection.clone() }
-}
-
 #[async_trait]
 impl Bus for LocalBus {
     fn publish(&self, detection: Detection) -> Published {
         let mut inside = self.inside();
-        let suspect = suspect(&detection);
+        let suspect = detection.suspect();
         if inside.known.contains(&suspect) {
             return Published::Merged;
         }
@@ -102,8 +97,19 @@ impl Bus for LocalBus {
     async fn acknowledge(&self, delivery: &Delivery) -> Result<(), BusError> {
         let mut inside = self.inside();
         inside.delivered.remove(&delivery.tag);
-        inside.known.remove(&suspect(&delivery.detection));
+        inside.known.remove(&delivery.detection.suspect());
         Ok(())
+    }
+
+    fn give_back(&self, delivery: Delivery) {
+        let mut inside = self.inside();
+        let Some(detection) = inside.delivered.remove(&delivery.tag) else { return };
+        // Behind those that wait: one that fails again and again doesn't hold them up.
+        inside.next_tag += 1;
+        let tag = inside.next_tag;
+        inside.waiting.insert(tag, detection);
+        drop(inside);
+        self.arrived.notify_one();
     }
 
     async fn state(&self) -> Result<BusState, BusError> {
@@ -138,6 +144,22 @@ mod tests {
         bus.acknowledge(&again).await.unwrap();
         assert!(bus.is_empty());
         assert_eq!(bus.publish(detection(1)), Published::Accepted);
+    }
+
+    #[tokio::test]
+    async fn what_is_given_back_comes_again_behind_what_waits() {
+        let bus = LocalBus::new(10);
+        bus.publish(detection(1));
+        bus.publish(detection(2));
+        bus.give_back(bus.receive().await.unwrap());
+        assert_eq!(bus.publish(detection(1)), Published::Merged);
+        for bucket in [2, 1] {
+            let delivery = bus.receive().await.unwrap();
+            assert_eq!(delivery.detection, detection(bucket));
+            bus.acknowledge(&delivery).await.unwrap();
+            bus.give_back(delivery);
+        }
+        assert!(bus.is_empty(), "what is acknowledged can't be given back");
     }
 
     #[tokio::test]

@@ -66,4 +66,8 @@ impl Bus for FaultyBus {
         }
         self.inner.acknowledge(delivery).await
     }
+
+    fn give_back(&self, delivery: Delivery) {
+        self.inner.give_back(delivery);
+    }
 }

@@ -2,7 +2,8 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use rdkafka::ClientConfig;
+use rdkafka::{ClientConfig, error::KafkaError};
+use thiserror::Error;
 
 /// The topic of detections.
 pub const TOPIC: &str = "wide_partition_detection_events";
@@ -30,6 +31,28 @@ pub struct KafkaOptions {
     pub patience: Duration,
     /// Settings of librdkafka as they are, for all clients: security, above all.
     pub settings: BTreeMap<String, String>,
+}
+
+/// librdkafka can't work with what was chosen, and never will.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("librdkafka refuses {}: {reason}", .setting.as_ref().map_or_else(|| "its settings".to_owned(), |name| format!("`{name}`")))]
+pub struct Unusable {
+    /// Which of its settings, where it says so.
+    pub setting: Option<String>,
+    /// What it said.
+    pub reason: String,
+}
+
+impl Unusable {
+    pub(super) fn new(error: &KafkaError) -> Self {
+        match error {
+            KafkaError::ClientConfig(_, reason, setting, _) => {
+                Unusable { setting: Some(setting.clone()), reason: reason.clone() }
+            }
+            KafkaError::ClientCreation(reason) => Unusable { setting: None, reason: reason.clone() },
+            error => Unusable { setting: None, reason: error.to_string() },
+        }
+    }
 }
 
 impl KafkaOptions {
@@ -72,6 +95,10 @@ impl KafkaOptions {
         config.set("queue.buffering.max.messages", self.capacity.max(1).to_string());
         config.set("message.timeout.ms", self.patience.as_millis().to_string());
         config.set("acks", "all");
+        // What the broker had may go to the dead letters as it is, and a bit more: it is for the broker to say what is too large.
+        if config.get("message.max.bytes").is_none() {
+            config.set("message.max.bytes", "16777216");
+        }
         config
     }
 

@@ -1,7 +1,9 @@
 //! What was received and not acknowledged. Kafka knows one number per partition, below which everything is done: it
 //! may never pass a detection that is still being worked on.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use crate::Delivery;
 
 /// Everything received and not acknowledged, of all partitions.
 #[derive(Debug, Default)]
@@ -9,6 +11,8 @@ pub(super) struct Outstanding {
     next_tag: u64,
     tags: BTreeMap<u64, Place>,
     partitions: BTreeMap<i32, Progress>,
+    /// Given back, to come again.
+    returned: VecDeque<Delivery>,
 }
 
 /// Where a message lies.
@@ -71,6 +75,29 @@ impl Outstanding {
             self.partitions.remove(&partition);
             self.tags.retain(|_, place| place.partition != partition);
         }
+        self.returned.retain(|delivery| self.tags.contains_key(&delivery.tag));
+    }
+
+    /// Whether a message is still to be acknowledged from here.
+    pub(super) fn is_open(&self, tag: u64) -> bool {
+        self.tags.contains_key(&tag)
+    }
+
+    /// A delivery is to come again, unless its partition went to another worker.
+    pub(super) fn give_back(&mut self, delivery: Delivery) {
+        if self.is_open(delivery.tag) {
+            self.returned.push_back(delivery);
+        }
+    }
+
+    /// The delivery that was given back first.
+    pub(super) fn take_returned(&mut self) -> Option<Delivery> {
+        self.returned.pop_front()
+    }
+
+    /// Of which partitions something was given back.
+    pub(super) fn returned_from(&self) -> BTreeSet<i32> {
+        self.returned.iter().filter_map(|delivery| self.tags.get(&delivery.tag)).map(|place| place.partition).collect()
     }
 }
 
@@ -110,6 +137,28 @@ mod tests {
         assert_eq!(outstanding.acknowledged(tag), None);
         let again = outstanding.received(place(0, 5));
         assert_eq!(outstanding.acknowledged(again), Some(place(0, 6)));
+    }
+
+    #[test]
+    fn what_is_given_back_comes_again_unless_it_went_to_another_worker() {
+        let text = r#"{"namespace":"plays","time_slice":"data_20260328","time_series_id":"a","time_bucket":1,"event_bucket":0,"immutable":true,"version":"0"}"#;
+        let detection = crate::Detection::from_json(text.as_bytes()).unwrap();
+        let mut outstanding = Outstanding::default();
+        let [stays, goes] = [0, 1]
+            .map(|partition| Delivery { detection: detection.clone(), tag: outstanding.received(place(partition, 5)) });
+        outstanding.give_back(goes.clone());
+        outstanding.give_back(stays.clone());
+        assert_eq!(outstanding.returned_from(), BTreeSet::from([0, 1]));
+        outstanding.revoked([1]);
+        outstanding.give_back(goes);
+        assert_eq!(outstanding.returned_from(), BTreeSet::from([0]));
+        assert_eq!(outstanding.take_returned(), Some(stays.clone()));
+        assert_eq!(outstanding.take_returned(), None);
+        assert_eq!(outstanding.acknowledged(stays.tag), Some(place(0, 6)));
+        outstanding.not_committed(place(0, 6));
+        outstanding.give_back(stays.clone());
+        assert_eq!(outstanding.take_returned(), Some(stays.clone()), "it isn't committed");
+        assert_eq!(outstanding.acknowledged(stays.tag), Some(place(0, 6)));
     }
 
     #[test]

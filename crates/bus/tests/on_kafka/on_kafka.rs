@@ -14,6 +14,8 @@ use anabranch_runtime::Env;
 use anabranch_testbed::Kafka;
 use rdkafka::{
     ClientConfig, Message,
+    admin::{AdminClient, AdminOptions, NewTopic, TopicReplication},
+    client::DefaultClientContext,
     consumer::{BaseConsumer, Consumer},
     message::Headers,
     producer::{BaseRecord, DefaultProducerContext, Producer, ThreadedProducer},
@@ -180,6 +182,154 @@ async fn a_message_that_can_not_be_read_is_put_aside_with_the_reason() {
     assert!(reason.contains("not a detection event"), "{reason}");
 }
 
+/// What a producer of somebody else's puts on the topic.
+fn send_unreadable(options: &KafkaOptions, bytes: usize) {
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", options.brokers.join(",")).set("message.max.bytes", "2000000");
+    let stranger: ThreadedProducer<DefaultProducerContext> = config.create().unwrap();
+    let payload = "x".repeat(bytes);
+    let record = BaseRecord::<str, str>::to(&options.topic).payload(&payload).partition(0);
+    stranger.send(record).map_err(|(error, _)| error).unwrap();
+    stranger.flush(PATIENCE).unwrap();
+}
+
+/// Receives, though nothing that can be read comes, until so many messages were put aside and all is done.
+async fn put_aside(bus: &KafkaBus, letters: u64) {
+    let env = Env::system();
+    let begun = env.monotonic();
+    while bus.stats().dead_letters < letters || lag(bus).await > 0 {
+        let _ = env.timeout(Duration::from_secs(1), bus.receive()).await;
+        assert!(env.monotonic() - begun < PATIENCE, "{:?}", bus.stats());
+    }
+}
+
+/// Brokers take 1,048,588 bytes at a time, producers a few less: such a message is neither lost nor in the way.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_can_not_be_read_is_put_aside_however_large_it_is() {
+    for (bytes, kept) in [(1_020_000, 1_020_000), (1_048_480, 65_536)] {
+        let options = options().await;
+        let bus = connect(&options).await;
+        send_unreadable(&options, bytes);
+        put_aside(&bus, 1).await;
+        let (_, payload, reason) = first_message(&options, &options.dead_letter_topic);
+        assert_eq!(payload.len(), kept, "of {bytes} bytes");
+        assert!(reason.is_some_and(|reason| reason.contains("not a detection event")));
+    }
+}
+
+/// Where dead letters can't be written, what can't be read stays where it is, and what can be read is still delivered.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_is_passed_over_only_when_it_was_put_aside() {
+    let mut options = options().await;
+    options.timeout = Duration::from_secs(5);
+    let bus = connect(&options).await;
+    let mut config = ClientConfig::new();
+    let admin: AdminClient<DefaultClientContext> =
+        config.set("bootstrap.servers", options.brokers.join(",")).create().unwrap();
+    let (dead, limits) = (options.dead_letter_topic.as_str(), AdminOptions::new());
+    admin.delete_topics(&[dead], &limits).await.unwrap()[0].as_ref().unwrap();
+
+    send_unreadable(&options, 10);
+    let mut missing: BTreeSet<u32> = (0..40).collect();
+    for bucket in &missing {
+        bus.publish(detection(*bucket));
+    }
+    bus.flush(PATIENCE).await.unwrap();
+    let (env, mut failed) = (Env::system(), false);
+    // Those in the same partition may have to wait.
+    while !failed || missing.len() > 30 {
+        match env.timeout(PATIENCE, bus.receive()).await.expect("it says something") {
+            Ok(delivery) => {
+                missing.remove(&delivery.detection.time_bucket);
+                acknowledge(&bus, &delivery).await;
+            }
+            Err(error) => failed |= error.reason.contains("can't be put aside"),
+        }
+    }
+    assert_eq!(bus.stats().dead_letters, 0);
+    assert!(lag(&bus).await > 0, "it was passed over");
+
+    let new = NewTopic::new(dead, 1, TopicReplication::Fixed(1));
+    let made = admin.create_topics(&[new], &limits).await.unwrap();
+    assert!(made[0].is_ok(), "{made:?}");
+    receive_all(&bus, missing).await;
+    put_aside(&bus, 1).await;
+    assert_eq!(first_message(&options, dead).1, b"xxxxxxxxxx");
+}
+
+/// A store that is away for a while, and then isn't.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_given_back_comes_again_and_counts_as_open_until_it_is_acknowledged() {
+    let options = options().await;
+    let bus = connect(&options).await;
+    for bucket in 0..20 {
+        bus.publish(detection(bucket));
+    }
+    bus.flush(PATIENCE).await.unwrap();
+    for _ in 0..60 {
+        let delivery = next(&bus).await;
+        bus.give_back(delivery);
+    }
+    assert_eq!(lag(&bus).await, 20);
+    assert!(bus.stats().received <= 20 + 1, "its partitions are stopped: {:?}", bus.stats());
+    receive_all(&bus, (0..20).collect()).await;
+    while lag(&bus).await > 0 {
+        let delivery = next(&bus).await;
+        acknowledge(&bus, &delivery).await;
+    }
+}
+
+/// One that was held up for longer than the group waits gets back in by receiving, and what it held doesn't hang.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_lost_its_place_in_the_group_works_on() {
+    let mut options = options().await;
+    options.partitions = 1;
+    options.settings.insert("max.poll.interval.ms".to_owned(), "6000".to_owned());
+    let (slow, other) = (connect(&options).await, connect(&options).await);
+    slow.publish(detection(1));
+    let held = next(&slow).await;
+    // It comes to the other one only once the first is out.
+    let taken = next(&other).await;
+    assert_eq!(taken.detection, held.detection);
+    drop(other);
+    let given = match slow.acknowledge(&held).await {
+        Ok(()) => None,
+        Err(_) => {
+            slow.give_back(held);
+            Some(1)
+        }
+    };
+    slow.publish(detection(2));
+    receive_all(&slow, given.into_iter().chain([2]).collect()).await;
+    while lag(&slow).await > 0 {
+        let delivery = next(&slow).await;
+        acknowledge(&slow, &delivery).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn topics_that_are_there_are_used_as_they_are() {
+    let mut options = options().await;
+    let first = connect(&options).await;
+    options.partitions = 9;
+    options.replication = 7; // can't be made so
+    let second = connect(&options).await;
+    second.publish(detection(1));
+    assert_eq!(next(&first).await.detection, detection(1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_that_can_never_work_are_told_without_a_broker() {
+    let refused = |name: &str, value: &str| {
+        let mut options = KafkaOptions::new(["127.0.0.1:1"]);
+        options.settings.insert(name.to_owned(), value.to_owned());
+        KafkaBus::open(options, Env::system()).err().expect("it is refused").to_string()
+    };
+    assert!(refused("sesion.timeout.ms", "1").contains("sesion.timeout.ms"));
+    assert!(refused("session.timeout.ms", "soon").contains("session.timeout.ms"));
+    assert!(refused("security.protocol", "SASL_PLAINTEXT").contains("GSSAPI"));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn workers_of_a_group_share_and_take_over_from_one_that_ends() {
     let options = options().await;
@@ -219,7 +369,7 @@ async fn a_broker_that_is_away_delays_detection_and_nobody_else() {
     let accepted = outcomes.iter().filter(|outcome| **outcome == Published::Accepted).count();
     assert_eq!(accepted, 100, "as many as there is room for");
     assert!(outcomes[100..].iter().all(|outcome| *outcome == Published::Dropped));
-    assert_eq!(bus.publish(detection(1)), Published::Merged);
+    assert_eq!(bus.publish(Detection { bytes_seen: Some(9), ..detection(1) }), Published::Merged);
     assert_eq!(bus.stats().dropped, 100);
 
     let restart = move || {

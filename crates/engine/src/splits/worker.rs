@@ -10,7 +10,7 @@ use anabranch_split::{Doubt, Effort, Loaded, Served, State, WidePartition, Work}
 use tracing::{Instrument as _, field::Empty};
 
 use crate::{
-    EngineError, NamespaceRecord, TRACE,
+    EngineError, ErrorKind, NamespaceRecord, TRACE,
     engine::Engine,
     splits::{
         due::Errand,
@@ -32,41 +32,53 @@ pub(crate) enum Rechecked {
     Skipped(String),
 }
 
+/// Whether the same may succeed later.
+fn passes(error: &EngineError) -> bool {
+    use ErrorKind::{Aborted, DeadlineExceeded, ResourceExhausted, Unavailable};
+    matches!(error.kind(), Aborted | DeadlineExceeded | ResourceExhausted | Unavailable)
+}
+
 impl Engine {
-    /// Takes detections down until the engine stops. One is acknowledged once its record exists.
+    /// Takes detections down until the engine stops. One is acknowledged once its record exists; one for which that fails is given
+    /// back, never held on to: a bus that isn't asked for the next one takes its receiver for dead.
     pub(crate) async fn run_bus(&self) {
         while !self.is_stopping() {
             self.tasks.waits("bus", "the next suspicion of a wide partition", None);
             let delivery = match self.splits.bus.receive().await {
                 Ok(delivery) => delivery,
                 Err(error) => {
-                    self.task_failed("bus", &error);
-                    self.pause("bus", INTERVAL, self.options.refresh_interval).await;
+                    self.bus_failed(&error).await;
                     continue;
                 }
             };
             self.tasks.begins("bus");
-            // It is acknowledged only once it is taken down: until then, whoever gets its place gets it again.
-            while let Err(error) = self.take_down(&delivery.detection).await {
-                if !self.tries_again(&error).await {
-                    return;
+            match self.take_down(&delivery.detection).await {
+                Ok(()) => {}
+                Err(error) if passes(&error) => {
+                    self.splits.bus.give_back(delivery);
+                    self.bus_failed(&error).await;
+                    continue;
+                }
+                // A read that sees the partition again says so again.
+                Err(error) => {
+                    self.task_failed("bus", &error);
+                    tracing::error!(detection = ?delivery.detection, %error, "a wide partition can't be noted, and is passed over");
                 }
             }
-            while let Err(error) = self.splits.bus.acknowledge(&delivery).await {
-                if !self.tries_again(&error).await {
-                    return;
-                }
+            if let Err(error) = self.splits.bus.acknowledge(&delivery).await {
+                self.splits.bus.give_back(delivery);
+                self.bus_failed(&error).await;
+                continue;
             }
             let did = format!("noted that {} looks wide", delivery.detection.time_series_id);
             self.tasks.ended("bus", &did, self.env.now());
         }
     }
 
-    /// Waits after a failure. `false`: the engine stopped meanwhile.
-    async fn tries_again(&self, error: &(dyn Display + Sync)) -> bool {
+    /// Waits after a failure.
+    async fn bus_failed(&self, error: &(dyn Display + Sync)) {
         self.task_failed("bus", error);
         self.pause("bus", INTERVAL, self.options.refresh_interval).await;
-        !self.is_stopping()
     }
 
     async fn take_down(&self, detection: &Detection) -> Result<(), EngineError> {

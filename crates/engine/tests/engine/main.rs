@@ -4,6 +4,7 @@
 mod aggregates;
 mod bulk;
 mod clocks;
+mod detections;
 mod drops;
 mod fixture;
 mod measuring;
