@@ -1,5 +1,5 @@
 //! The store and the bus that are configured, with the engine over them. A cluster that is away is waited for, and who asks
-//! meanwhile is told so.
+//! meanwhile is told so. A broker that is away isn't: only detections wait for it.
 
 use std::{
     fs, io,
@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use anabranch_bus::{Bus, LocalBus};
+use anabranch_bus::{Bus, BusError, LocalBus};
 use anabranch_engine::{Engine, EngineError, ErrorKind};
 use anabranch_runtime::Env;
 use anabranch_store::{self as store, Store};
@@ -53,15 +53,13 @@ impl Waiting {
 impl Backend {
     /// Opens what is configured.
     pub(crate) async fn open(config: &Config, env: &Env, waiting: &Waiting) -> Result<Backend, StartError> {
-        let Some(options) = cluster_options(config)? else { return Backend::embedded(config, env).await };
+        let options = cluster_options(config)?;
         // What can never work is refused before anything is waited for.
-        #[cfg(feature = "kafka")]
-        if let BusUrl::Kafka { brokers, topic } = &config.bus.url {
-            config.kafka_options(brokers, topic.as_deref())?;
-        }
+        let bus = open_bus(config, env)?;
+        let Some(options) = options else { return Backend::embedded(bus, config, env).await };
         let mut wait = FIRST_WAIT;
         loop {
-            match Backend::cluster(config, options.clone(), env).await {
+            match Backend::cluster(bus.clone(), config, options.clone(), env).await {
                 Err(error) if may_pass(&error) => waiting.say(&error),
                 decided => return decided,
             }
@@ -70,36 +68,39 @@ impl Backend {
         }
     }
 
-    async fn embedded(config: &Config, env: &Env) -> Result<Backend, StartError> {
+    async fn embedded(bus: Arc<dyn Bus>, config: &Config, env: &Env) -> Result<Backend, StartError> {
         let (data, options, inner) = (config.store.data.clone(), config.store_options(), env.clone());
         let opened = env.blocking(move || FjallStore::open(data, options, inner)).await;
         let panicked = || StartError::Internal("opening the store panicked; the log has more".to_owned());
         let store: Arc<dyn Store> = Arc::new(opened.ok_or_else(panicked)??);
-        Backend::over(store, config, env).await
+        Backend::join(store, bus, config, env).await
     }
 
-    async fn cluster(config: &Config, options: CassandraOptions, env: &Env) -> Result<Backend, StartError> {
+    async fn cluster(
+        bus: Arc<dyn Bus>,
+        config: &Config,
+        options: CassandraOptions,
+        env: &Env,
+    ) -> Result<Backend, StartError> {
         // Boxed: the driver's futures are large, and live only for a moment.
         let store = Box::pin(CassandraStore::connect(options, env.clone())).await?;
-        Backend::over(Arc::new(store), config, env).await
+        Backend::join(Arc::new(store), bus, config, env).await
     }
 
     /// On a store that is open.
     pub(crate) async fn over(store: Arc<dyn Store>, config: &Config, env: &Env) -> Result<Backend, StartError> {
+        Backend::join(store, open_bus(config, env)?, config, env).await
+    }
+
+    async fn join(store: Arc<dyn Store>, bus: Arc<dyn Bus>, config: &Config, env: &Env) -> Result<Backend, StartError> {
         let seconds = store_seconds();
         let store: Arc<dyn Store> = Arc::new(TimedStore::new(store, env.clone(), seconds.clone()));
-        let bus = connect_bus(config, env).await;
-        let started = match bus {
-            Ok(bus) => {
-                let engine = Engine::start_on(store.clone(), bus.clone(), env.clone(), config.engine_options()).await;
-                engine.map_err(StartError::from).and_then(|engine| {
-                    let registered = engine.metrics().registry.register(Box::new(seconds));
-                    registered.map_err(|error| StartError::Internal(error.to_string()))?;
-                    Ok(Backend { engine, bus })
-                })
-            }
-            Err(error) => Err(error),
-        };
+        let engine = Engine::start_on(store.clone(), bus.clone(), env.clone(), config.engine_options()).await;
+        let started = engine.map_err(StartError::from).and_then(|engine| {
+            let registered = engine.metrics().registry.register(Box::new(seconds));
+            registered.map_err(|error| StartError::Internal(error.to_string()))?;
+            Ok(Backend { engine, bus })
+        });
         if started.is_err() {
             let _ = store.close().await;
         }
@@ -107,25 +108,28 @@ impl Backend {
     }
 
     /// Keeps what is told of the bus up to date until the engine stops.
-    pub(crate) fn watch_bus(&self, observe: &Arc<Observe>, env: &Env) {
+    pub(crate) fn watch_bus(&self, url: &BusUrl, observe: &Arc<Observe>, env: &Env) {
+        let url = url.clone();
         let (engine, bus, observe, inner) = (self.engine.clone(), self.bus.clone(), observe.clone(), env.clone());
         env.spawn(async move {
             while !engine.is_stopping() {
-                observe.bus.tell(bus.state().await);
+                let state = bus.state().await;
+                observe.bus.tell(state.map_err(|error| BusError { reason: format!("{url}: {}", error.reason) }));
                 inner.sleep(BUS_INTERVAL).await;
             }
         });
     }
 }
 
-async fn connect_bus(config: &Config, env: &Env) -> Result<Arc<dyn Bus>, StartError> {
+/// The bus, whether anybody answers there or not.
+fn open_bus(config: &Config, env: &Env) -> Result<Arc<dyn Bus>, StartError> {
     match &config.bus.url {
         BusUrl::InProcess => Ok(Arc::new(LocalBus::new(config.splits.max_detections))),
         #[cfg(feature = "kafka")]
         BusUrl::Kafka { brokers, topic } => {
             let options = config.kafka_options(brokers, topic.as_deref())?;
-            let bus = anabranch_bus::KafkaBus::connect(options, env.clone()).await;
-            Ok(Arc::new(bus.map_err(|error| StartError::Bus { url: config.bus.url.clone(), error })?))
+            let bus = anabranch_bus::KafkaBus::open(options, env.clone());
+            Ok(Arc::new(bus.map_err(|unusable| config.kafka_refused(&unusable))?))
         }
         #[cfg(not(feature = "kafka"))]
         BusUrl::Kafka { .. } => {
@@ -160,7 +164,6 @@ fn may_pass(error: &StartError) -> bool {
             matches!(error.kind(), store::ErrorKind::Retry | store::ErrorKind::Unknown)
         }
         StartError::Cassandra(error) => matches!(error, ConnectError::Unreachable { .. }),
-        StartError::Bus { .. } => true,
         StartError::Engine(error) => matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::DeadlineExceeded),
         _ => false,
     }

@@ -159,7 +159,7 @@ impl Server {
         }
         let backend = Backend::open(&config, &env, &waiting).await?;
         drop(doors);
-        backend.watch_bus(&observe, &env);
+        backend.watch_bus(&config.bus.url, &observe, &env);
         let Backend { engine, bus } = backend;
         let operations = Arc::new(Operations {
             engine,

@@ -114,7 +114,7 @@ impl Port {
     }
 
     fn serve(self, backend: Backend) -> Worker {
-        backend.watch_bus(&self.observe, &self.env);
+        backend.watch_bus(&self.config.bus.url, &self.observe, &self.env);
         let Port { config, env, tcp, address, tls, room, observe } = self;
         let Backend { engine, bus } = backend;
         let stopping = AtomicBool::new(false);

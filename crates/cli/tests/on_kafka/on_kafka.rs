@@ -1,4 +1,5 @@
-//! What passes on the bus is shown to those who look; a server waits for a store and a broker that are away when it starts.
+//! What passes on the bus is shown to those who look; a server waits for a store that is away when it starts, and serves without
+//! its broker.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -9,6 +10,22 @@ use anabranch_testbed::{Cassandra, Kafka};
 use crate::program::{Program, run};
 
 const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Little is wide, and time is sealed soon.
+const SOON_WIDE: [&str; 12] = [
+    "--accept-limit",
+    "1s",
+    "--seal-margin",
+    "12s",
+    "--write-slo-target",
+    "1s",
+    "--write-slo-max",
+    "10s",
+    "--split-threshold-bytes",
+    "64KiB",
+    "--split-target-piece-bytes",
+    "16KiB",
+];
 
 fn detection(time_bucket: u32) -> Detection {
     let text = format!(
@@ -87,31 +104,50 @@ fn a_server_waits_for_its_store_and_its_broker_and_goes_on_when_they_come() {
     ring.node(1).process().kill().unwrap();
     kafka.process().kill().unwrap();
 
-    let mut server = Program::serve(&["--store", &store, "--bus", &bus], "[cassandra]\nreplication = \"1\"\n");
-    let is_waiting_for = |server: &mut Program, what: &str| {
-        server.wait_until(PATIENCE, "/readyz", |_, told| told.contains(what));
-        let (status, told) = server.http("/readyz").unwrap();
-        assert_eq!(status, 503, "{told}");
-        assert!(told.contains("this server is starting, and waits: "), "{told}");
-        assert_eq!(server.http("/healthz").unwrap(), (200, "ok\n".to_owned()));
-        let (status, told) = server.http("/v1/namespaces").unwrap();
-        assert!(status == 503 && told.contains("UNAVAILABLE") && told.contains("and waits: "), "{told}");
-        let (done, _, errors) = server.run(&["namespace", "list"]);
-        assert!(!done && errors.contains("and waits: "), "{errors}");
-        assert!(server.log().contains("it is tried again until it answers"), "{}", server.log());
-    };
-    is_waiting_for(&mut server, &ring.addresses()[0].to_string());
+    let config = "[cassandra]\nreplication = \"1\"\n";
+    let mut server = Program::serve(&["--store", &store, "--bus", &bus, "--split-workers", "0"], config);
+    server.wait_until(PATIENCE, "/readyz", |_, told| told.contains(&ring.addresses()[0].to_string()));
+    let (status, told) = server.http("/readyz").unwrap();
+    assert_eq!(status, 503, "{told}");
+    assert!(told.contains("this server is starting, and waits: "), "{told}");
+    assert_eq!(server.http("/healthz").unwrap(), (200, "ok\n".to_owned()));
+    let (status, told) = server.http("/v1/namespaces").unwrap();
+    assert!(status == 503 && told.contains("UNAVAILABLE") && told.contains("and waits: "), "{told}");
+    let (done, _, errors) = server.run(&["namespace", "list"]);
+    assert!(!done && errors.contains("and waits: "), "{errors}");
+    assert!(server.log().contains("it is tried again until it answers"), "{}", server.log());
     ring.node(1).restart().unwrap();
-    is_waiting_for(&mut server, &bus);
-    kafka.restart().unwrap();
 
-    server.wait_until(PATIENCE, "/readyz", |status, _| status == 200);
-    let created = server.run(&["namespace", "create", "plays"]);
+    server.wait_until(PATIENCE, "/readyz", |status, told| status == 200 && told.contains(&bus));
+    assert!(server.http("/readyz").unwrap().1.contains("wide partitions are split later"));
+    let log = server.log();
+    assert!(log.contains(&bus) && log.contains("detections wait, reads and writes don't"), "{log}");
+    let created = server.run(&[&["namespace", "create", "plays"][..], &SOON_WIDE].concat());
     assert!(created.0, "{created:?}");
     let written = server.run(&["write", "plays", "--series", "a", "--item", "k=v"]);
     assert!(written.0, "{written:?}");
+    let large = format!("k={}", "water ".repeat(10_000));
+    for _ in 0..3 {
+        let written = server.run(&["write", "plays", "--series", "wide", "--item", &large]);
+        assert!(written.0, "{written:?}");
+    }
     let read = server.run(&["read", "plays", "a"]);
     assert!(read.0 && read.1.contains("k=v"), "{read:?}");
+    // Noticed once a part of it is sealed, with no broker to tell.
+    let (env, noticed) = (Env::system(), "anabranch_detections_total{namespace=\"plays\",outcome=\"accepted\"} 1");
+    let begun = env.monotonic();
+    while !server.http("/metrics").is_some_and(|(_, metrics)| metrics.lines().any(|line| line == noticed)) {
+        let read = server.run(&["read", "plays", "wide"]);
+        assert!(read.0, "{read:?}");
+        assert!(env.monotonic() - begun < PATIENCE, "never noticed: {}", server.log());
+    }
+
+    kafka.restart().unwrap();
+    server.wait_until(PATIENCE, "/readyz", |status, told| (status, told) == (200, "ready\n"));
+    // What was detected meanwhile is there for whoever takes it.
+    let tail = run(&["bus", "tail", "--bus", &bus, "--from-beginning", "--count", "1", "--output", "json"]);
+    let detection: serde_json::Value = serde_json::from_str(tail.1.trim()).unwrap();
+    assert_eq!(detection["time_series_id"], "wide", "{tail:?}");
     what_goes_away_later_is_told_and_comes_back(&mut server, &mut ring, &mut kafka);
 }
 

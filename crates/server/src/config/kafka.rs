@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use anabranch_bus::KafkaOptions;
+use anabranch_bus::{KafkaOptions, Unusable};
 
 use super::{Config, Problem};
 use crate::StartError;
@@ -28,6 +28,12 @@ impl Config {
         }
         Ok(options)
     }
+
+    /// Why a start is refused over what librdkafka said.
+    pub(crate) fn kafka_refused(&self, unusable: &Unusable) -> StartError {
+        let path = if self.kafka.settings_file.is_some() { FILE } else { "kafka" };
+        StartError::Config(vec![Problem { path, reason: unusable.to_string() }])
+    }
 }
 
 /// The settings in a file, `name=value` a line. What can never work is refused, since waiting for the broker wouldn't help.
@@ -47,6 +53,17 @@ fn settings(text: &str) -> Result<BTreeMap<String, String>, Vec<Problem>> {
             wrong(&format!("`{name}={value}` {reason}"));
         }
         settings.insert(name.to_owned(), value.to_owned());
+    }
+    let has = |name: &str| settings.contains_key(name);
+    let sasl = settings.get("security.protocol").filter(|value| value.to_ascii_uppercase().starts_with("SASL"));
+    if let Some(protocol) = sasl
+        && !has("sasl.mechanism")
+        && !has("sasl.mechanisms")
+    {
+        let reason = format!(
+            "`security.protocol={protocol}` needs `sasl.mechanism=PLAIN` beside it: GSSAPI, the default, isn't built in"
+        );
+        problems.push(Problem { path: FILE, reason });
     }
     if problems.is_empty() { Ok(settings) } else { Err(problems) }
 }
@@ -76,6 +93,31 @@ mod tests {
         let found: Vec<(&str, &str)> = found.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         let expected = [("sasl.mechanism", "PLAIN"), ("sasl.username", "a=b"), ("security.protocol", "SASL_PLAINTEXT")];
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_login_needs_a_mechanism_that_is_built_in() {
+        let problems = settings("security.protocol=SASL_PLAINTEXT\nsasl.username=a\n").unwrap_err();
+        let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        insta::assert_snapshot!(problems.join("\n"), @"kafka.settings_file: `security.protocol=SASL_PLAINTEXT` needs `sasl.mechanism=PLAIN` beside it: GSSAPI, the default, isn't built in");
+    }
+
+    /// Without a broker anywhere near.
+    #[test]
+    fn what_librdkafka_does_not_know_is_refused_by_name() {
+        for (text, named) in
+            [("sesion.timeout.ms=1\n", "`sesion.timeout.ms`"), ("session.timeout.ms=soon\n", "`session.timeout.ms`")]
+        {
+            let directory = tempfile::tempdir().unwrap();
+            let file = directory.path().join("kafka.properties");
+            std::fs::write(&file, text).unwrap();
+            let mut config = Config::default();
+            config.kafka.settings_file = Some(file);
+            let options = config.kafka_options(&["127.0.0.1:1".to_owned()], None).unwrap();
+            let unusable = anabranch_bus::KafkaBus::open(options, anabranch_runtime::Env::system()).err().unwrap();
+            let told = config.kafka_refused(&unusable).to_string();
+            assert!(told.contains("kafka.settings_file: ") && told.contains(named), "{told}");
+        }
     }
 
     #[test]
