@@ -132,6 +132,8 @@ pub struct Engine {
     pub(crate) tuning: Tuning,
     pub(crate) orphans: Lease,
     stopping: AtomicBool,
+    /// Whether it has stopped storing what was queued, too.
+    drained: AtomicBool,
     pub(crate) wake_lifecycle: Notify,
     /// The right to look after the slices.
     slices: Lease,
@@ -182,6 +184,7 @@ impl Engine {
             heartbeat,
             wake_sweep: Notify::new(),
             stopping: AtomicBool::new(false),
+            drained: AtomicBool::new(false),
             wake_lifecycle: Notify::new(),
             store,
             env,
@@ -284,11 +287,15 @@ impl Engine {
         if failed { Err(self.options.lifecycle_interval) } else { Ok(true) }
     }
 
+    /// Until the queue is drained: nothing is stored by a server that has lost touch with what others changed.
     async fn run_refresh(&self) {
         let mut failing = false;
-        while !self.is_stopping() {
+        loop {
             // Twice in the interval, so that it is also kept when a look takes its time, or is made in vain.
             self.pause("refresh", INTERVAL, self.registry.refresh_interval() / 2).await;
+            if self.is_drained() {
+                return;
+            }
             match self.registry.refresh().await {
                 Ok(()) => {
                     self.tasks.ended("refresh", "read the configuration", self.env.now());
@@ -307,8 +314,9 @@ impl Engine {
         }
     }
 
+    /// Until the queue is drained: nothing is stored by a clock that nobody compares any more.
     async fn run_heartbeat(&self) {
-        while !self.is_stopping() {
+        while !self.is_drained() {
             let beat = self.env.timeout(self.options.meta_timeout, self.heartbeat.beat()).await;
             let mut wait = self.heartbeat.pause();
             match beat {
@@ -325,24 +333,33 @@ impl Engine {
         }
     }
 
-    /// Stops taking writes into the queue, writes what is in it, and makes everything durable.
+    /// Stops taking writes into the queue, writes what is in it, and makes everything durable. Fails with
+    /// [`EngineError::Undrained`] when something of the queue had to be given up.
     pub async fn shutdown(&self) -> Result<(), EngineError> {
         self.stopping.store(true, Ordering::Release);
         self.wake_lifecycle.notify_one();
         self.wake_sweep.notify_one();
-        let drained = self.env.timeout(self.options.drain_timeout, self.queue.drained()).await;
-        if drained.is_err() {
-            let events = self.queue.discard();
+        self.queue.close();
+        let waited = self.options.drain_timeout;
+        let drained = self.env.timeout(waited, self.queue.drained()).await;
+        self.drained.store(true, Ordering::Release);
+        let events = if drained.is_err() { self.queue.discard() } else { 0 };
+        if events > 0 {
             self.metrics.events_dropped.with_label_values(&["all", "shutdown"]).inc_by(events as u64);
             tracing::error!(events, "the queue could not be written in time; its events are lost");
         }
-        self.queue.close();
-        self.store.close().await.map_err(EngineError::Store)
+        self.store.close().await.map_err(EngineError::Store)?;
+        if events > 0 { Err(EngineError::Undrained { events, waited }) } else { Ok(()) }
     }
 
     /// Whether it was told to stop.
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Whether it has also stored what was queued, or given that up.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.drained.load(Ordering::Acquire)
     }
 
     pub(crate) fn task_failed(&self, task: &'static str, error: &dyn std::fmt::Display) {

@@ -1,5 +1,7 @@
 //! What can go wrong on the way of a write or a read, told apart by what the client has to do.
 
+use std::time::Duration;
+
 use anabranch_model::{IdError, NamespaceName, SliceError, Timestamp, TokenError};
 use anabranch_store::{ErrorKind as StoreErrorKind, StoreError};
 use thiserror::Error;
@@ -159,6 +161,14 @@ pub enum EngineError {
         /// Why.
         reason: String,
     },
+    /// This server has ended before everything that was queued could be written.
+    #[error("{events} queued events could not be written within {waited:?} (engine.drain_timeout) and are lost")]
+    Undrained {
+        /// How many; what was on its way to the store may have got there.
+        events: usize,
+        /// How long was waited for them.
+        waited: Duration,
+    },
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -175,7 +185,7 @@ impl EngineError {
             EngineError::Blocked { .. } => ErrorKind::PermissionDenied,
             EngineError::Token(_) => ErrorKind::InvalidArgument,
             EngineError::WriteFailed { kind, .. } => *kind,
-            EngineError::DeadlineExceeded { .. } => ErrorKind::DeadlineExceeded,
+            EngineError::DeadlineExceeded { .. } | EngineError::Undrained { .. } => ErrorKind::DeadlineExceeded,
             EngineError::Overloaded { .. } | EngineError::Slice(_) => ErrorKind::ResourceExhausted,
             EngineError::Contended { .. } | EngineError::SplitBusy { .. } => ErrorKind::Aborted,
             EngineError::NotServing { .. } => ErrorKind::Unavailable,

@@ -95,6 +95,7 @@ impl From<EngineError> for Failure {
             | EngineError::NothingProposed { .. }
             | EngineError::NotServing { .. }
             | EngineError::NotThere { .. }
+            | EngineError::Undrained { .. }
             | EngineError::Store(_) => {}
         }
         failure

@@ -31,17 +31,19 @@ pub(crate) async fn run(session: &Session, args: &ServeArgs) -> Outcome {
     let signal = signals.next().await;
     tracing::info!("{signal}: stopping; requests under way are finished, the next signal ends at once");
     let stopping = Box::pin(server.shutdown());
-    tokio::select! {
-        stopped = stopping => stopped.map_err(|error| Failure::other(format!("the server didn't stop cleanly: {error}")))?,
+    let stopped = tokio::select! {
+        stopped = stopping => stopped,
         signal = signals.next() => {
             return Err(Failure::other(format!("{signal} once more: ended without waiting for requests")));
         }
+    };
+    if stopped.is_ok() {
+        tracing::info!("stopped; everything acknowledged is stored");
     }
-    tracing::info!("stopped; everything acknowledged is stored");
     if let Some(traces) = traces {
         traces.flush().await;
     }
-    Ok(())
+    stopped.map_err(|error| Failure::other(format!("the server didn't stop cleanly: {error}")))
 }
 
 pub(super) fn refusal(error: &StartError) -> Failure {

@@ -129,7 +129,7 @@ impl Queue {
         std::mem::take(&mut inside.events)
     }
 
-    /// Takes nothing more, and lets the draining task end.
+    /// Takes nothing more, and lets the draining task end once nothing is inside.
     pub(crate) fn close(&self) {
         self.inside().closed = true;
         self.filled.notify_one();
@@ -137,7 +137,7 @@ impl Queue {
 }
 
 impl Engine {
-    /// Writes what comes into the queue, until the queue is closed.
+    /// Writes what comes into the queue, until that is closed and empty.
     pub(crate) async fn drain_queue(&self) {
         loop {
             let Some(entry) = self.queue.take() else {
@@ -156,11 +156,11 @@ impl Engine {
         }
     }
 
-    /// Tries until everything is stored or can't be any more.
+    /// Tries until everything is stored, can't be any more, or was given up.
     async fn write_queued_entry(&self, entry: Entry) {
         let mut events = entry.events;
         let mut pause = RETRY_FIRST;
-        while !events.is_empty() {
+        while !events.is_empty() && !self.is_drained() {
             let namespace = match self.registry.get(entry.namespace.as_str()) {
                 Ok(namespace) if namespace.record.incarnation == entry.incarnation => namespace,
                 _ => return self.drop_queued(&entry.namespace, "namespace_deleted", events.len()),

@@ -11,14 +11,14 @@ use std::{
 };
 
 use anabranch_engine::{
-    Engine, EngineError, EngineOptions, ErrorKind, Filter, PartialReason, ReadRequest, WriteOutcome,
+    Engine, EngineError, EngineOptions, ErrorKind, Filter, PartialReason, ReadRequest, WriteOutcome, WriteRequest,
 };
 use anabranch_model::{NamespaceConfig, Order, Record, Timestamp};
 use anabranch_store::Store;
 
 use crate::{
-    fixture::{event, history, run},
-    slow_store::run_slow,
+    fixture::{World, event, history, run},
+    slow_store::{run_slow, run_slow_shared},
 };
 
 /// R1, R2: every page that ran out of time says how far it is complete, and the pages joined are the history.
@@ -139,6 +139,45 @@ fn a_write_that_took_too_long_has_an_unknown_outcome() {
             assert_eq!(kind, ErrorKind::DeadlineExceeded);
         });
     }
+}
+
+/// What is written in eight goes.
+async fn queue_40_000(world: &World) {
+    for at in 0..8 {
+        let events = (0..5000).map(|nanos| event("a", world.now() + nanos, &format!("e{at}"), &[("k", "v")])).collect();
+        let request = WriteRequest { namespace: "plays".to_owned(), events, timeout: None };
+        assert_eq!(world.engine.write_queued(request).await.unwrap(), 5000);
+    }
+}
+
+/// A server keeps in touch with the others for as long as it has something to store.
+#[test]
+fn a_server_that_stops_has_all_of_its_drain_timeout_for_what_is_queued() {
+    run_slow_shared(|world, slow| async move {
+        queue_40_000(&world).await;
+        slow.write_millis.store(900, Ordering::Relaxed);
+        let begun = world.env.monotonic();
+        world.engine.shutdown().await.unwrap();
+        assert_eq!((world.env.monotonic() - begun).as_millis(), 8 * 900);
+        slow.write_millis.store(0, Ordering::Relaxed);
+        let again = World::on(world.env.clone(), world.store.clone()).await;
+        assert_eq!(again.scan(ReadRequest { page_size: 10_000, ..history("a") }).await.0.len(), 40_000);
+    });
+}
+
+#[test]
+fn a_server_that_stops_says_how_many_queued_events_are_lost() {
+    run_slow_shared(|world, slow| async move {
+        queue_40_000(&world).await;
+        slow.write_millis.store(5000, Ordering::Relaxed);
+        let begun = world.env.monotonic();
+        let stopped = world.engine.shutdown().await;
+        let waited = Duration::from_secs(30);
+        assert_eq!(stopped, Err(EngineError::Undrained { events: 40_000, waited }));
+        assert_eq!(world.env.monotonic() - begun, waited);
+        let dropped = &world.engine.metrics().events_dropped;
+        assert_eq!(dropped.with_label_values(&["all", "shutdown"]).get(), 40_000);
+    });
 }
 
 /// R1, R2: the token holds the last position examined, so a filter that matches nothing moves on within one partition too.

@@ -35,13 +35,18 @@ pub(crate) struct Slow {
     /// Records of splits can't be reached.
     pub(crate) records_are_away: AtomicBool,
     cores: Semaphore,
+    shared: bool,
 }
 
 impl Slow {
     /// As quick as the one inside, until somebody says otherwise.
     pub(crate) fn new(inner: Arc<MemoryStore>, env: Env) -> Arc<Self> {
+        Arc::new(Slow::made(inner, env, false))
+    }
+
+    fn made(inner: Arc<MemoryStore>, env: Env, shared: bool) -> Self {
         let zero = AtomicU64::default;
-        Arc::new(Slow {
+        Slow {
             inner,
             env,
             scan_millis: zero(),
@@ -50,7 +55,8 @@ impl Slow {
             row_micros: zero(),
             records_are_away: AtomicBool::default(),
             cores: Semaphore::new(2),
-        })
+            shared,
+        }
     }
 
     fn reach(&self, key: &MetaKey) -> Result<(), StoreError> {
@@ -66,7 +72,7 @@ impl Slow {
 #[async_trait]
 impl Store for Slow {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { shared: false, ..self.inner.capabilities() }
+        Capabilities { shared: self.shared, ..self.inner.capabilities() }
     }
 
     fn everywhere(self: Arc<Self>) -> Arc<dyn Store> {
@@ -154,9 +160,18 @@ pub(crate) fn run_slow<F: Future<Output = ()>>(test: impl FnOnce(World, Arc<Slow
 }
 
 pub(crate) fn run_slow_with<F: Future<Output = ()>>(options: EngineOptions, test: impl FnOnce(World, Arc<Slow>) -> F) {
+    run_slow_on(options, false, test);
+}
+
+/// As one of several servers.
+pub(crate) fn run_slow_shared<F: Future<Output = ()>>(test: impl FnOnce(World, Arc<Slow>) -> F) {
+    run_slow_on(EngineOptions::default(), true, test);
+}
+
+fn run_slow_on<F: Future<Output = ()>>(options: EngineOptions, shared: bool, test: impl FnOnce(World, Arc<Slow>) -> F) {
     run_simulated(7, Timestamp::from_seconds(START), |env| async move {
         let inner = Arc::new(MemoryStore::new(env.clone()));
-        let slow = Slow::new(inner.clone(), env.clone());
+        let slow = Arc::new(Slow::made(inner.clone(), env.clone(), shared));
         let engine = Engine::start(slow.clone(), env.node(0), options).await.unwrap();
         let slo = Slo { target: Duration::from_millis(100), max: Duration::from_secs(1) };
         let mut config = NamespaceConfig { read_slo: slo, write_slo: slo, ..NamespaceConfig::default() };
