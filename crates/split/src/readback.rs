@@ -7,7 +7,7 @@ use crate::{
     SplitError,
     record::{Piece, Stored, Strategy, Target, WidePartition},
     spread::piece_of,
-    work::{Breath, Work, timed},
+    work::{Breath, Tenure, timed},
 };
 
 /// What a piece holds.
@@ -18,13 +18,10 @@ pub(crate) struct Found {
     pub(crate) stored: Stored,
 }
 
-/// Reads all of a piece. Every row must lie inside the piece's bounds (and bucket) and below the one before.
-pub(crate) async fn read_back(
-    work: &Work,
-    partition: &WidePartition,
-    target: &Target,
-    piece: &Piece,
-) -> Result<Found, SplitError> {
+/// Reads all of a piece, however long that takes. Every row must lie inside the piece's bounds (and bucket) and below the one before.
+pub(crate) async fn read_back(tenure: &mut Tenure<'_>, target: &Target, piece: &Piece) -> Result<Found, SplitError> {
+    let work = tenure.work;
+    let partition = tenure.loaded.row.partition.clone();
     let mut found = Found { content: Checksum::default(), stored: Stored::default() };
     let mut last: Option<Row> = None;
     let mut breath = Breath::default();
@@ -47,17 +44,18 @@ pub(crate) async fn read_back(
             found.stored.rows += 1;
             found.stored.bytes += row.bytes() as u64;
             if !row.item.key.is_block() {
-                add(&mut found.content, partition, target, piece, &mut last, row)?;
+                add(&mut found.content, &partition, target, piece, &mut last, row)?;
                 continue;
             }
             let block = Block::open(&row).map_err(|error| damaged(piece, &row.position, &error))?;
             let rows = block.rows(0..block.row_count(), Direction::Forward);
             for row in rows.map_err(|error| damaged(piece, &row.position, &error))? {
                 breath.after(row.bytes()).await;
-                add(&mut found.content, partition, target, piece, &mut last, row)?;
+                add(&mut found.content, &partition, target, piece, &mut last, row)?;
             }
         }
         work.pace(bytes).await;
+        tenure.keep().await?;
         match after {
             Some(after) if page.more => scan.span = ScanSpan::Interval { interval: Interval::ALL, after: Some(after) },
             _ => return Ok(found),

@@ -148,6 +148,11 @@ impl Records {
     /// Writes the next step of a record; fails with [`SplitError::LeaseLost`] when somebody else changed it.
     pub async fn step(&self, loaded: &Loaded, mut row: WideRow) -> Result<Loaded, SplitError> {
         row.abandoned = 0;
+        self.renew(loaded, row).await
+    }
+
+    /// Writes that a record is still worked on, which is no step: nobody has got any further with it yet.
+    pub(crate) async fn renew(&self, loaded: &Loaded, row: WideRow) -> Result<Loaded, SplitError> {
         self.put(Some(loaded.version), row).await?.ok_or(SplitError::LeaseLost)
     }
 

@@ -115,12 +115,6 @@ impl Work {
         &self.records
     }
 
-    /// Whether a step that was begun then should end at its next checkpoint, however few bytes it has done: a slow pace must not
-    /// let the lease run out between two checkpoints, or workers take the record from each other for ever (S5).
-    pub(crate) fn is_lease_due(&self, begun: Duration) -> bool {
-        self.env.monotonic().saturating_sub(begun) >= self.options.lease / 3
-    }
-
     /// The next state of a record, with the lease renewed.
     pub(crate) async fn step(&self, loaded: &Loaded, state: State) -> Result<Loaded, SplitError> {
         self.step_with(loaded, |row| row.state = state).await
@@ -134,9 +128,12 @@ impl Work {
     ) -> Result<Loaded, SplitError> {
         let mut row = loaded.row.clone();
         change(&mut row);
-        row.lease =
-            Some(Lease { worker: self.worker.clone(), until: self.env.now().saturating_add(self.options.lease) });
+        row.lease = Some(self.lease());
         self.records.step(loaded, row).await
+    }
+
+    fn lease(&self) -> Lease {
+        Lease { worker: self.worker.clone(), until: self.env.now().saturating_add(self.options.lease) }
     }
 
     /// The rows of the original in a span, newest first, after `after`.
@@ -158,6 +155,41 @@ impl Work {
     /// Waits until this many bytes more may be read or written.
     pub(crate) async fn pace(&self, bytes: u64) {
         self.pace.take(&self.env, bytes).await;
+    }
+}
+
+/// The time for which a worker holds a record while it works on one step. However slow the pace, the lease must not run out before
+/// the next checkpoint, or workers take the record from each other for ever (S5).
+pub(crate) struct Tenure<'a> {
+    pub(crate) work: &'a Work,
+    /// The record as this worker last wrote it.
+    pub(crate) loaded: Loaded,
+    begun: Duration,
+    renewed: Duration,
+}
+
+impl<'a> Tenure<'a> {
+    /// Of a record whose lease was just taken or renewed.
+    pub(crate) fn of(work: &'a Work, loaded: &Loaded) -> Self {
+        let begun = work.env.monotonic();
+        Tenure { work, loaded: loaded.clone(), begun, renewed: begun }
+    }
+
+    /// Whether the step should end at its next checkpoint, however few bytes it has done.
+    pub(crate) fn is_checkpoint_due(&self) -> bool {
+        self.work.env.monotonic().saturating_sub(self.begun) >= self.work.options.lease / 3
+    }
+
+    /// Renews the lease where no checkpoint came for long: in the midst of a large event, or of a large piece.
+    pub(crate) async fn keep(&mut self) -> Result<(), SplitError> {
+        let now = self.work.env.monotonic();
+        if now.saturating_sub(self.renewed) <= self.work.options.lease / 2 {
+            return Ok(());
+        }
+        let row = WideRow { lease: Some(self.work.lease()), ..self.loaded.row.clone() };
+        self.loaded = self.work.records.renew(&self.loaded, row).await?;
+        self.renewed = now;
+        Ok(())
     }
 }
 

@@ -9,7 +9,7 @@ use crate::{
     record::{Draft, MAX_GENERATIONS, Plan, State, Strategy, Target, WideRow},
     records::Loaded,
     spread::Spreader,
-    work::{Breath, Ground, Work},
+    work::{Breath, Ground, Tenure, Work},
 };
 
 pub(crate) async fn next(work: &Work, loaded: &Loaded, draft: &Draft, ground: &Ground) -> Result<Loaded, SplitError> {
@@ -21,25 +21,31 @@ pub(crate) async fn next(work: &Work, loaded: &Loaded, draft: &Draft, ground: &G
     let mut divider = Divider::new(&loaded.row, draft, ground);
     let after = divider.last().cloned().map(After::Event);
     let mut source = work.source(&loaded.row, target.span, after);
-    let begun = work.env.monotonic();
+    let mut tenure = Tenure::of(work, loaded);
+    let mut last: Option<Position> = None;
     let mut planned = 0;
     let mut breath = Breath::default();
     loop {
         while let Some(row) = source.take() {
+            // Not in the middle of an event: the checkpoint goes on after its last event. Whether that is over only the next row tells,
+            // and that may come with another fetch: it is read again (S5).
+            let between = last.as_ref().is_some_and(|last| *last != row.position);
+            let due = planned >= work.options.checkpoint_bytes || tenure.is_checkpoint_due();
+            if between && due {
+                return work.step(&tenure.loaded, State::Planning(divider.into_draft(target))).await;
+            }
             planned += row.bytes() as u64;
             breath.after(row.bytes()).await;
             divider.push(&row);
-            // Not in the middle of an event: the checkpoint goes on after its last event.
-            let between = source.peek().is_some_and(|next| next.position != row.position);
-            let due = planned >= work.options.checkpoint_bytes || work.is_lease_due(begun);
-            if between && due && source.fetched() > 0 {
-                return work.step(loaded, State::Planning(divider.into_draft(target))).await;
+            if last.as_ref() != Some(&row.position) {
+                last = Some(row.position);
             }
         }
         if source.is_exhausted() {
-            return conclude(work, loaded, target, divider, ground).await;
+            return conclude(work, &tenure.loaded, target, divider, ground).await;
         }
         work.fetch(&mut source).await?;
+        tenure.keep().await?;
     }
 }
 

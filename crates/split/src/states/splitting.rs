@@ -4,48 +4,50 @@ use std::collections::{BTreeMap, VecDeque};
 
 use anabranch_model::{Position, Row};
 use anabranch_store::{
-    After, PartitionBatch, PartitionReader, StoreError,
+    After, PartitionBatch, StoreError,
     block::{PackError, Packer},
 };
 
 use crate::{
     SplitError,
     form::Form,
-    record::{Checking, Copying, Piece, State, Stored, Strategy},
+    record::{Checking, Copying, Piece, State, Stored, Strategy, WidePartition},
     records::Loaded,
     spread::piece_of,
-    work::{Breath, Work},
+    work::{Breath, Tenure, Work},
 };
 
 pub(crate) async fn next(work: &Work, loaded: &Loaded, copying: &Copying) -> Result<Loaded, SplitError> {
     let after = copying.copied.clone().map(After::Event);
     let mut source = work.source(&loaded.row, copying.plan.target.span, after);
     let mut copier = Copier::new(work, loaded, copying);
+    let mut tenure = Tenure::of(work, loaded);
     let mut since_checkpoint = 0;
-    let begun = work.env.monotonic();
     let mut breath = Breath::default();
     loop {
         while let Some(row) = source.take() {
+            let due = since_checkpoint >= work.options.checkpoint_bytes || tenure.is_checkpoint_due();
+            // Whether an event is over only the next row tells, and that may come with another fetch: it is read again (S5).
+            if due && copier.is_over_before(&row) && copier.has_moved() {
+                return copier.checkpoint(&tenure.loaded).await;
+            }
             let bytes = row.bytes();
             since_checkpoint += bytes as u64;
             copier.take(row).await?;
             breath.after(bytes).await;
-            let due = since_checkpoint >= work.options.checkpoint_bytes || work.is_lease_due(begun);
-            if due && copier.is_between_events(&source) && copier.has_moved() {
-                return copier.checkpoint().await;
-            }
         }
         if source.is_exhausted() {
-            return copier.conclude().await;
+            return copier.conclude(&tenure.loaded).await;
         }
         work.fetch(&mut source).await?;
+        tenure.keep().await?;
     }
 }
 
 /// Rows on their way into the piece that they belong to.
 struct Copier<'a> {
     work: &'a Work,
-    loaded: &'a Loaded,
+    partition: &'a WidePartition,
     copying: &'a Copying,
     /// The piece that is being filled.
     piece: usize,
@@ -76,8 +78,8 @@ impl<'a> Copier<'a> {
             }
         };
         let (bytes, unpacked) = (copying.bytes, VecDeque::new());
-        let ready = BTreeMap::new();
-        Copier { work, loaded, copying, piece: 0, packing, ready, ready_bytes: 0, last: None, bytes, unpacked }
+        let (partition, ready) = (&loaded.row.partition, BTreeMap::new());
+        Copier { work, partition, copying, piece: 0, packing, ready, ready_bytes: 0, last: None, bytes, unpacked }
     }
 
     async fn take(&mut self, row: Row) -> Result<(), SplitError> {
@@ -154,7 +156,7 @@ impl<'a> Copier<'a> {
 
     /// Writes what is ready. The same again changes nothing, so an unknown outcome is simply tried again later.
     async fn write(&mut self) -> Result<(), SplitError> {
-        let (partition, target) = (&self.loaded.row.partition, &self.copying.plan.target);
+        let (partition, target) = (self.partition, &self.copying.plan.target);
         let ready = std::mem::take(&mut self.ready).into_iter().filter(|(_, rows)| !rows.is_empty());
         let batches: Vec<PartitionBatch> = ready
             .map(|(piece, rows)| PartitionBatch {
@@ -186,12 +188,13 @@ impl<'a> Copier<'a> {
         }
     }
 
-    fn is_between_events(&self, source: &PartitionReader) -> bool {
-        source.peek().is_some_and(|next| Some(&next.position) != self.last.as_ref())
+    /// Whether the event that came in last is complete when this row comes next.
+    fn is_over_before(&self, next: &Row) -> bool {
+        self.last.as_ref().is_some_and(|last| *last != next.position)
     }
 
     /// Everything that has been handed out is written first: a checkpoint never promises more than is stored.
-    async fn checkpoint(mut self) -> Result<Loaded, SplitError> {
+    async fn checkpoint(mut self, loaded: &Loaded) -> Result<Loaded, SplitError> {
         self.write().await?;
         let copied = match &self.packing {
             Packing::Rows => self.last,
@@ -199,14 +202,14 @@ impl<'a> Copier<'a> {
         };
         let copied = copied.or_else(|| self.copying.copied.clone());
         let copying = Copying { plan: self.copying.plan.clone(), copied, bytes: self.bytes };
-        self.work.step(self.loaded, State::Splitting(copying)).await
+        self.work.step(loaded, State::Splitting(copying)).await
     }
 
-    async fn conclude(mut self) -> Result<Loaded, SplitError> {
+    async fn conclude(mut self, loaded: &Loaded) -> Result<Loaded, SplitError> {
         self.end_piece()?;
         self.write().await?;
         let plan = self.copying.plan.clone();
-        self.work.step(self.loaded, State::Verifying(Checking { plan, proven: 0, stored: Stored::default() })).await
+        self.work.step(loaded, State::Verifying(Checking { plan, proven: 0, stored: Stored::default() })).await
     }
 }
 

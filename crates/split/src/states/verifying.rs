@@ -5,15 +5,15 @@ use crate::{
     readback::read_back,
     record::{Checking, Content, Segment, State, Stored, WideRow},
     records::Loaded,
-    work::Work,
+    work::{Tenure, Work},
 };
 
 pub(crate) async fn next(work: &Work, loaded: &Loaded, checking: &Checking) -> Result<Loaded, SplitError> {
     let Checking { plan, mut proven, mut stored } = checking.clone();
     let mut since_checkpoint = 0;
-    let begun = work.env.monotonic();
+    let mut tenure = Tenure::of(work, loaded);
     while let Some(piece) = plan.pieces.get(proven) {
-        let found = read_back(work, &loaded.row.partition, &plan.target, piece).await?;
+        let found = read_back(&mut tenure, &plan.target, piece).await?;
         if Content::from(found.content) != piece.content {
             let reason = format!(
                 "piece {} holds {} rows of {} bytes instead of {} rows of {} bytes, or others",
@@ -25,11 +25,12 @@ pub(crate) async fn next(work: &Work, loaded: &Loaded, checking: &Checking) -> R
         stored.bytes += found.stored.bytes;
         proven += 1;
         since_checkpoint += piece.content.bytes;
-        let due = since_checkpoint >= work.options.checkpoint_bytes || work.is_lease_due(begun);
+        let due = since_checkpoint >= work.options.checkpoint_bytes || tenure.is_checkpoint_due();
         if due && proven < plan.pieces.len() {
-            return work.step(loaded, State::Verifying(Checking { plan, proven, stored })).await;
+            return work.step(&tenure.loaded, State::Verifying(Checking { plan, proven, stored })).await;
         }
     }
+    let loaded = &tenure.loaded;
     let now = work.env.now();
     let pre_split_data = Stored {
         rows: plan.pieces.iter().map(|piece| piece.content.rows).sum(),

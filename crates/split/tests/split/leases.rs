@@ -1,11 +1,13 @@
 //! Leases: one worker at a time, no step without the lease, work goes on from the checkpoint of whoever was killed.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use anabranch_split::{Effort, SplitError, State};
-use anabranch_store::Store;
+use anabranch_model::{EventItemKey, Item, Row};
+use anabranch_split::{Effort, Form, Ground, Pace, SplitError, State, Work, WorkOptions};
+use anabranch_store::{PartitionBatch, Store};
+use bytes::Bytes;
 
-use crate::fixture::{ground, options, run};
+use crate::fixture::{ground, options, rows, run};
 
 /// S4
 #[test]
@@ -107,6 +109,52 @@ fn a_split_that_kills_every_worker_is_parked_with_a_reason() {
         assert!(parked.row.served.is_empty() && parked.row.lease.is_none());
         assert_eq!(world.store.tables().await.unwrap().len(), 1, "nothing was made");
     });
+}
+
+/// S5: every fetch brings a single row, an event is larger than what a lease lasts for, and so is a piece: whoever works on it, however
+/// slowly, keeps its lease and gets further.
+#[test]
+fn a_slow_worker_keeps_its_lease_however_little_a_fetch_brings_s5() {
+    let blocks = ground().form;
+    for form in [Form::Rows, blocks] {
+        run(|world| async move {
+            world.fill(0, 500).await;
+            let item = |at: i64| Item {
+                key: EventItemKey::new(format!("k{at:03}")).unwrap(),
+                value: Bytes::from(vec![7; 100]),
+                metadata: None,
+            };
+            let position = rows(250)[0].position.clone();
+            let large: Vec<Row> = (0..400).map(|at| Row { position: position.clone(), item: item(at) }).collect();
+            let (table, partition) = (world.partition.table(), world.partition.key());
+            let batch = PartitionBatch { table, partition, rows: large, write_time_micros: 1 };
+            world.store.write(vec![batch], Duration::from_secs(1)).await.remove(0).unwrap();
+
+            // A row takes a quarter of a second or more, a piece and the large event more than a minute and a half.
+            let (options, pace) = (WorkOptions { fetch_bytes: 1, ..options() }, Arc::new(Pace::new(400)));
+            let slow = Work::new(world.store.clone(), world.env.node(0), options, "slow".to_owned(), pace);
+            let other = world.worker("other");
+            let detected = world.detect(&slow).await;
+            let ground = Ground { form, target_piece_bytes: 40_000, ..ground() };
+            let task = world.env.spawn(async move { slow.advance(&detected, &ground).await });
+            let mut steps = std::collections::BTreeSet::new();
+            loop {
+                world.env.sleep(Duration::from_secs(2)).await;
+                let found = other.records().load(&world.partition).await.unwrap().unwrap();
+                if other.rests(&found.row) {
+                    break;
+                }
+                steps.insert(serde_json::to_string(&found.row.state).unwrap());
+                let taken = other.records().take(&found, "other", options.lease).await.unwrap();
+                assert!(taken.is_none(), "the lease ran out in {}", found.row.state.name());
+            }
+            let Ok(Effort::Rests(done)) = task.await.unwrap() else { panic!() };
+            assert!(matches!(done.row.state, State::Completed { .. }), "{:?}", done.row.state);
+            assert_eq!((done.row.epoch.0, done.row.abandoned), (1, 0));
+            assert!(steps.len() > 20, "only {} checkpoints", steps.len());
+            assert_eq!(world.served(&other).await, world.original().await);
+        });
+    }
 }
 
 /// S5: progress counts what is in pieces, once, however often work is taken up again.
