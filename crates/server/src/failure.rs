@@ -138,7 +138,7 @@ fn reason(error: &EngineError, kind: ErrorKind) -> &'static str {
         EngineError::Contended { .. } => "CONTENDED",
         EngineError::SplitBusy { .. } => "SPLIT_BUSY",
         EngineError::NothingProposed { .. } => "NOTHING_PROPOSED",
-        EngineError::NotServing { .. } => "NOT_SERVING",
+        EngineError::NotServing { .. } | EngineError::Undrained { .. } => "NOT_SERVING",
         EngineError::NotThere { .. } => "NOT_BUILT",
         EngineError::NotBlocked { .. } => "NOT_BLOCKED",
         EngineError::Store(_) => match kind {

@@ -134,8 +134,10 @@ pub struct WideRow {
     pub set_aside: Option<String>,
     /// Of the next segment.
     pub state: State,
-    /// How often the next segment was tried.
+    /// How often the next segment was tried. An attempt that the store was away for, or had too much to do, doesn't count.
     pub attempts: u32,
+    /// How often in a row it waited for such a store without getting any further.
+    pub waits: u32,
     /// How often in a row a lease was taken from somebody who had got no further with it: who died, or stood still.
     pub abandoned: u32,
     /// Where the next segment's pieces go.
@@ -416,6 +418,7 @@ impl WideRow {
             set_aside: None,
             state: State::Detected,
             attempts: 0,
+            waits: 0,
             abandoned: 0,
             generation: Generation::FIRST,
             next_ordinal: 0,
@@ -431,10 +434,14 @@ impl WideRow {
         self.looked_until = Timestamp::EARLIEST;
         self.set_aside = None;
         self.state = State::Invalidated { reason: reason.to_owned() };
-        self.attempts = 0;
-        self.abandoned = 0;
+        self.try_anew();
         self.generation = self.generation.next();
         self.next_ordinal = 0;
+    }
+
+    /// Forgets how often the next segment was tried in vain.
+    pub fn try_anew(&mut self) {
+        (self.attempts, self.waits, self.abandoned) = (0, 0, 0);
     }
 
     /// Everything before this is served from pieces.

@@ -88,7 +88,8 @@ impl Records {
             if !again {
                 return Ok(loaded);
             }
-            let row = WideRow { state: State::Detected, attempts: 0, abandoned: 0, ..loaded.row.clone() };
+            let mut row = WideRow { state: State::Detected, ..loaded.row.clone() };
+            row.try_anew();
             if let Some(loaded) = self.put(Some(loaded.version), row).await? {
                 return Ok(loaded);
             }

@@ -127,6 +127,10 @@ impl Work {
         change: impl FnOnce(&mut WideRow),
     ) -> Result<Loaded, SplitError> {
         let mut row = loaded.row.clone();
+        // Whoever only takes up again what failed has got no further yet.
+        if !matches!(row.state, State::Failed(_)) {
+            row.waits = 0;
+        }
         change(&mut row);
         row.lease = Some(self.lease());
         self.records.step(loaded, row).await

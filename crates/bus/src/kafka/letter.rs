@@ -61,7 +61,8 @@ impl Letter {
     /// As it goes to a topic.
     pub(super) fn record<'a>(&'a self, topic: &'a str, sent: Sent) -> BaseRecord<'a, [u8], [u8], Box<Sent>> {
         let words = if self.form == Form::Whole { usize::MAX } else { CUT_WORDS };
-        let reason = &self.reason[..self.reason.floor_char_boundary(words)];
+        let ends = self.reason.char_indices().map(|(at, letter)| at + letter.len_utf8());
+        let reason = &self.reason[..ends.take_while(|end| *end <= words).last().unwrap_or(0)];
         let kept = match self.form {
             Form::Whole => self.payload.len(),
             Form::Cut => self.payload.len().min(CUT_BYTES),

@@ -244,12 +244,12 @@ impl Engine {
             let retry = |row: &mut WideRow| match &mut row.state {
                 State::Failed(failure) => {
                     failure.retry_after = anabranch_model::Timestamp::EARLIEST;
-                    row.attempts = 0;
+                    row.try_anew();
                     true
                 }
                 State::Parked { .. } | State::NotWide { .. } => {
                     row.state = State::Detected;
-                    (row.attempts, row.abandoned) = (0, 0);
+                    row.try_anew();
                     true
                 }
                 _ if row.set_aside.is_some() => {

@@ -1,5 +1,5 @@
 //! FAILED: waits, then goes on where it failed; after a mismatch from planning, in the next generation. After too many attempts
-//! the split is parked for an operator.
+//! the split is parked for an operator; to wait for a store that is away, or has too much to do, isn't one.
 
 use std::sync::atomic::Ordering;
 
@@ -25,18 +25,27 @@ pub(crate) async fn record(work: &Work, loaded: &Loaded, error: &SplitError) -> 
     if matches!(error, SplitError::Mismatch { .. }) {
         work.mismatches.fetch_add(1, Ordering::Relaxed);
     }
+    if let SplitError::Store(error) = error
+        && matches!(error.kind(), ErrorKind::Retry | ErrorKind::Unknown | ErrorKind::Overloaded)
+    {
+        return wait(work, loaded, reason).await;
+    }
     let exhausted = loaded.row.attempts >= work.options.max_attempts;
     let state = match error {
         SplitError::Stuck { .. } => State::parked(reason),
-        // A replica that is needed is away, and that is nothing an operator could do to this split: it waits.
-        SplitError::Store(error) if matches!(error.kind(), ErrorKind::Retry | ErrorKind::Unknown) => {
-            failure(work, loaded, reason, loaded.row.state.clone())
-        }
         _ if exhausted => State::parked(format!("{} attempts failed; the last: {reason}", loaded.row.attempts)),
         SplitError::Mismatch { .. } => return next_generation(work, loaded, reason).await,
-        _ => failure(work, loaded, reason, loaded.row.state.clone()),
+        _ => failure(work, loaded.row.attempts, reason, loaded.row.state.clone()),
     };
     super::release(work, loaded, state).await
+}
+
+/// The store is away, or has too much to do, and that is nothing an operator could do to this split: it waits, with all its attempts
+/// left.
+async fn wait(work: &Work, loaded: &Loaded, reason: String) -> Result<Loaded, SplitError> {
+    let (attempts, waits) = (loaded.row.attempts.saturating_sub(1), loaded.row.waits.saturating_add(1));
+    let state = failure(work, waits, reason, loaded.row.state.clone());
+    work.records.step(loaded, WideRow { state, attempts, waits, lease: None, ..loaded.row.clone() }).await
 }
 
 /// Whoever works on it dies, or stands still, and never gets to write down why.
@@ -61,18 +70,19 @@ async fn next_generation(work: &Work, loaded: &Loaded, reason: String) -> Result
         }
         None => State::Detected,
     };
-    let state = failure(work, loaded, reason, resume);
+    let state = failure(work, loaded.row.attempts, reason, resume);
     work.records.step(loaded, WideRow { state, generation, next_ordinal: 0, lease: None, ..loaded.row.clone() }).await
 }
 
-fn failure(work: &Work, loaded: &Loaded, reason: String, resume: State) -> State {
-    let retry_after = retry_after(work, loaded.row.attempts);
+/// The `failures`th in a row.
+fn failure(work: &Work, failures: u32, reason: String, resume: State) -> State {
+    let retry_after = retry_after(work, failures);
     State::Failed(Failure { reason, retry_after, resume: Box::new(resume) })
 }
 
 /// Back-off with jitter: from half of the wait to all of it.
-fn retry_after(work: &Work, attempts: u32) -> Timestamp {
-    let wait = work.options.first_retry * 2u32.saturating_pow(attempts.saturating_sub(1).min(16));
+fn retry_after(work: &Work, failures: u32) -> Timestamp {
+    let wait = work.options.first_retry * 2u32.saturating_pow(failures.saturating_sub(1).min(16));
     let wait = wait.min(work.options.longest_retry);
     let jitter = work.env.random_below((wait.as_nanos() as u64 / 2).max(1));
     work.env.now().saturating_add(wait / 2 + std::time::Duration::from_nanos(jitter))

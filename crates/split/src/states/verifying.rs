@@ -52,5 +52,7 @@ pub(crate) async fn next(work: &Work, loaded: &Loaded, checking: &Checking) -> R
     let mut served = loaded.row.served.clone();
     served.push(segment);
     let state = State::Completed { at: now };
-    work.records.step(loaded, WideRow { served, state, attempts: 0, lease: None, ..loaded.row.clone() }).await
+    let mut row = WideRow { served, state, lease: None, ..loaded.row.clone() };
+    row.try_anew();
+    work.records.step(loaded, row).await
 }
