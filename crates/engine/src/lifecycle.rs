@@ -132,39 +132,55 @@ impl Lifecycle {
     }
 
     async fn close(&self, name: &NamespaceName, slice: &Slice) -> Result<(), EngineError> {
-        let start = slice.interval.start;
-        self.registry
+        let closed = self
+            .registry
             .change(name, |record| {
-                // Others may have gone on with it: a slice never goes back.
-                if record.slices.at(start).is_some_and(|slice| slice.state == SliceState::Open) {
-                    record.slices.set_state(start, SliceState::Closed);
+                // Others may have gone on with it, or even made another that begins where it did: a slice never goes back.
+                let is_open =
+                    record.slices.exactly(slice.interval).is_some_and(|slice| slice.state == SliceState::Open);
+                if is_open {
+                    record.slices.set_state(slice.interval, SliceState::Closed);
+                    record.closed_until = record.closed_until.max(slice.interval.end);
                 }
-                record.closed_until = record.closed_until.max(slice.interval.end);
-                Ok(())
+                Ok(is_open)
             })
             .await?;
-        self.metrics.slice_changes.with_label_values(&["closed"]).inc();
-        tracing::info!(namespace = %name, slice = slice.name(), "closed a slice");
+        if closed {
+            self.metrics.slice_changes.with_label_values(&["closed"]).inc();
+            tracing::info!(namespace = %name, slice = slice.name(), "closed a slice");
+        }
         Ok(())
     }
 
     async fn drop_slice(&self, name: &NamespaceName, slice: &Slice) -> Result<(), EngineError> {
-        let start = slice.interval.start;
         let dropping = |record: &mut NamespaceRecord| {
-            record.slices.set_state(start, SliceState::Dropping);
-            Ok(())
+            // L1: others may have dropped it, and made another since that begins where it did: its table has the same name.
+            let is_due = record.slices.exactly(slice.interval).is_some_and(|slice| slice.state != SliceState::Open);
+            if is_due {
+                record.slices.set_state(slice.interval, SliceState::Dropping);
+            }
+            Ok(is_due)
         };
-        self.registry.change(name, dropping).await?;
+        if !self.registry.change(name, dropping).await? {
+            return Ok(());
+        }
         self.timed(self.store.drop_table(&slice.table(name))).await?;
         self.drop_splits(name, slice).await?;
         let gone = |record: &mut NamespaceRecord| {
-            record.slices.remove(start);
-            Ok(())
+            let is_dropped =
+                record.slices.exactly(slice.interval).is_some_and(|slice| slice.state == SliceState::Dropping);
+            if is_dropped {
+                record.slices.remove(slice.interval);
+            }
+            Ok((is_dropped, record.slices.iter().any(|other| other.name() == slice.name())))
         };
-        self.registry.change(name, gone).await?;
-        self.metrics.slice_changes.with_label_values(&["dropped"]).inc();
-        tracing::info!(namespace = %name, slice = slice.name(), "dropped a slice");
-        Ok(())
+        let (dropped, claimed) = self.registry.change(name, gone).await?;
+        if dropped {
+            self.metrics.slice_changes.with_label_values(&["dropped"]).inc();
+            tracing::info!(namespace = %name, slice = slice.name(), "dropped a slice");
+        }
+        // Whoever made another of this name while the table was dropped gets it back.
+        if claimed { self.make_table(&slice.table(name)).await } else { Ok(()) }
     }
 
     /// Drops the pieces and the split records of a slice (L1). A worker that still held one finds neither table nor record.
@@ -234,5 +250,103 @@ impl Lifecycle {
             Ok(result) => result.map_err(EngineError::Store),
             Err(_) => Err(StoreError::Unknown { reason: "a change of tables timed out".to_owned() }.into()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+
+    use anabranch_model::{Interval, NamespaceConfig, PartitionSettings};
+    use anabranch_runtime::run_simulated;
+    use anabranch_store::MemoryStore;
+
+    use super::*;
+    use crate::EngineOptions;
+
+    fn run<F: Future<Output = ()>>(test: impl FnOnce(Lifecycle, NamespaceName) -> F) {
+        run_simulated(5, Timestamp::from_seconds(1_774_656_000), |env| async move {
+            let store: Arc<dyn Store> = Arc::new(MemoryStore::new(env.clone()));
+            let options = EngineOptions::default();
+            let registry = Arc::new(Registry::new(store.clone(), env.clone(), &options));
+            let name = NamespaceName::new("plays").unwrap();
+            let record = NamespaceRecord::new(1, env.now(), NamespaceConfig::default());
+            registry.create(&name, record).await.unwrap();
+            let lifecycle = Lifecycle {
+                records: anabranch_split::Records::new(store.clone(), env.clone(), options.meta_timeout),
+                metrics: Arc::new(Metrics::new()),
+                timeout: options.table_timeout,
+                max_clock_skew: options.max_clock_skew,
+                store,
+                registry,
+                env,
+            };
+            test(lifecycle, name).await;
+        });
+    }
+
+    fn slice(hours: i64, state: SliceState) -> Slice {
+        let start = 1_774_656_000;
+        let interval = Interval::new(Timestamp::from_seconds(start), Timestamp::from_seconds(start + hours * 3600));
+        Slice { interval, settings: PartitionSettings { seconds_per_bucket: 600, event_buckets: 1 }, state }
+    }
+
+    async fn insert(lifecycle: &Lifecycle, name: &NamespaceName, slice: &Slice) {
+        lifecycle.make_table(&slice.table(name)).await.unwrap();
+        let insert = |record: &mut NamespaceRecord| Ok(record.slices.insert(slice.clone())?);
+        lifecycle.registry.change(name, insert).await.unwrap();
+    }
+
+    /// L1, W1: a server that comes late with the end of a slice finds another that begins where that did, and leaves it alone.
+    #[test]
+    fn a_late_step_touches_no_slice_that_begins_where_an_old_one_did_l1() {
+        run(|lifecycle, name| async move {
+            let (gone, longer) = (slice(1, SliceState::Closed), slice(4, SliceState::Open));
+            insert(&lifecycle, &name, &longer).await;
+            assert_eq!(gone.table(&name), longer.table(&name));
+            for state in [SliceState::Open, SliceState::Closed, SliceState::Dropping] {
+                let late = Slice { state, ..gone.clone() };
+                lifecycle.close(&name, &late).await.unwrap();
+                lifecycle.drop_slice(&name, &late).await.unwrap();
+            }
+            let record = lifecycle.registry.get(name.as_str()).unwrap().record.clone();
+            assert_eq!(record.slices.iter().collect::<Vec<_>>(), [&longer]);
+            assert_eq!(record.closed_until, Timestamp::EARLIEST);
+            assert_eq!(lifecycle.store.tables().await.unwrap(), [longer.table(&name)]);
+            // Nor is one dropped that nobody has closed.
+            lifecycle.drop_slice(&name, &longer).await.unwrap();
+            assert_eq!(lifecycle.store.tables().await.unwrap(), [longer.table(&name)]);
+        });
+    }
+
+    /// L1
+    #[test]
+    fn a_slice_goes_once_it_is_closed_l1() {
+        run(|lifecycle, name| async move {
+            let slice = slice(1, SliceState::Open);
+            insert(&lifecycle, &name, &slice).await;
+            lifecycle.close(&name, &slice).await.unwrap();
+            assert_eq!(lifecycle.registry.get(name.as_str()).unwrap().record.closed_until, slice.interval.end);
+            lifecycle.drop_slice(&name, &slice).await.unwrap();
+            assert!(lifecycle.registry.get(name.as_str()).unwrap().record.slices.is_empty());
+            assert_eq!(lifecycle.store.tables().await.unwrap(), []);
+        });
+    }
+
+    /// W1: a slice that begins where one did that is gone is as new to the other servers as any.
+    #[test]
+    fn a_slice_that_begins_where_another_did_is_waited_for_w1() {
+        run(|lifecycle, name| async move {
+            let (old, new) = (slice(1, SliceState::Open), slice(4, SliceState::Open));
+            insert(&lifecycle, &name, &old).await;
+            lifecycle.env.sleep(Duration::from_secs(60)).await;
+            let replace = |record: &mut NamespaceRecord| {
+                record.slices.remove(old.interval);
+                Ok(record.slices.insert(new.clone())?)
+            };
+            lifecycle.registry.change(&name, replace).await.unwrap();
+            let namespace = lifecycle.registry.get(name.as_str()).unwrap();
+            assert_eq!(lifecycle.registry.wait_for_slice(&namespace, new.interval), lifecycle.registry.notice());
+        });
     }
 }

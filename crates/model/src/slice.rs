@@ -218,16 +218,21 @@ impl SliceMap {
         Ok(())
     }
 
-    /// Changes the state of the slice that begins at `start`.
-    pub fn set_state(&mut self, start: Timestamp, state: SliceState) {
-        if let Some(slice) = self.slices.iter_mut().find(|slice| slice.interval.start == start) {
+    /// The slice that covers exactly this. A longer one that begins where it did is another, though its table has the same name.
+    pub fn exactly(&self, interval: Interval) -> Option<&Slice> {
+        self.at(interval.start).filter(|slice| slice.interval == interval)
+    }
+
+    /// Changes the state of the slice that covers exactly this.
+    pub fn set_state(&mut self, interval: Interval, state: SliceState) {
+        if let Some(slice) = self.slices.iter_mut().find(|slice| slice.interval == interval) {
             slice.state = state;
         }
     }
 
-    /// Takes the slice that begins at `start` out.
-    pub fn remove(&mut self, start: Timestamp) {
-        self.slices.retain(|slice| slice.interval.start != start);
+    /// Takes the slice that covers exactly this out.
+    pub fn remove(&mut self, interval: Interval) {
+        self.slices.retain(|slice| slice.interval != interval);
     }
 
     /// The slice to make so that `time` has one: aligned to multiples of its length since the epoch and cut to the gap
@@ -318,6 +323,21 @@ mod tests {
         let doubled = format!("[{},{}]", &text[1..text.len() - 1], &text[1..text.len() - 1]);
         assert!(serde_json::from_str::<SliceMap>(&doubled).is_err());
         assert_eq!(serde_json::from_str::<SliceMap>(&text).unwrap(), map);
+    }
+
+    #[test]
+    fn a_longer_slice_that_begins_where_another_did_is_not_taken_for_it() {
+        let gone = slice("2026-03-28T00:00:00Z", "2026-03-29T00:00:00Z");
+        let longer = slice("2026-03-28T00:00:00Z", "2026-03-30T00:00:00Z");
+        assert_eq!(gone.name(), longer.name());
+        let mut map = SliceMap::default();
+        map.insert(longer.clone()).unwrap();
+        map.set_state(gone.interval, SliceState::Dropping);
+        map.remove(gone.interval);
+        assert_eq!(map.exactly(gone.interval), None);
+        assert_eq!(map.exactly(longer.interval), Some(&longer));
+        map.remove(longer.interval);
+        assert!(map.is_empty());
     }
 
     #[test]

@@ -49,7 +49,7 @@ impl Engine {
                 if record.deleting || found != planned {
                     return Ok(false); // somebody was quicker, or time has passed: the next look plans anew
                 }
-                found.out.iter().for_each(|slice| record.slices.remove(slice.interval.start));
+                found.out.iter().for_each(|slice| record.slices.remove(slice.interval));
                 for slice in found.instead {
                     record.slices.insert(slice)?;
                 }
@@ -98,7 +98,7 @@ fn replacement(
         return Ok(Replacement { out, instead: Vec::new() });
     };
     let mut slices: SliceMap = record.slices.clone();
-    out.iter().for_each(|slice| slices.remove(slice.interval.start));
+    out.iter().for_each(|slice| slices.remove(slice.interval));
     let config = record.config_at(now);
     let mut instead = Vec::new();
     let mut time = first.interval.start;
