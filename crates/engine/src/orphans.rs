@@ -8,6 +8,9 @@ use anabranch_model::{NamespaceName, Slice, TableName};
 
 use crate::{EngineError, NamespaceRecord, engine::Engine, tasks::INTERVAL};
 
+/// How soon to look again whether somebody has claimed a table that was dropped.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+
 /// Tables that no slice claims, and since when, by the monotonic clock.
 type Unclaimed = BTreeMap<TableName, Duration>;
 
@@ -60,9 +63,23 @@ impl Engine {
 
     async fn drop_orphan(&self, table: &TableName) -> Result<(), EngineError> {
         tracing::info!(%table, "drops a table without a slice");
-        self.lifecycle.drop_table(table).await?;
+        let dropped = self.lifecycle.drop_table(table).await;
+        // Somebody who claimed it at this very moment gets it back before anything can be written to it: also when nobody knows
+        // whether it was dropped, and as soon as the store answers again.
+        while let Err(error) = self.make_claimed(table).await {
+            if self.is_stopping() {
+                return Err(error);
+            }
+            tracing::warn!(%table, %error, "whether a table that was dropped is needed will be looked at again");
+            self.env.sleep(LOOK_AGAIN).await;
+        }
+        dropped?;
         self.metrics.slice_changes.with_label_values(&["swept"]).inc();
-        // Somebody who claimed it at this very moment gets it back before anything can be written to it.
+        Ok(())
+    }
+
+    /// Makes a table, if it isn't there, that a slice has claimed.
+    async fn make_claimed(&self, table: &TableName) -> Result<(), EngineError> {
         self.registry.refresh().await?;
         if self.is_claimed(table) {
             self.lifecycle.make_table(table).await?;

@@ -1,13 +1,20 @@
 //! Slices are made ahead of need, closed and dropped by age, and a scan that loses rows to that says so.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
-use anabranch_engine::{EngineOptions, ErrorKind, PartialReason, ReadRequest, SplitOptions};
-use anabranch_model::{NamespaceConfig, NamespaceName, Order, TableName, Timestamp};
+use anabranch_engine::{EngineOptions, ErrorKind, NamespaceRecord, PartialReason, ReadRequest, SplitOptions};
+use anabranch_model::{Interval, NamespaceConfig, NamespaceName, Order, TableName, Timestamp};
 use anabranch_runtime::run_simulated;
-use anabranch_store::{MemoryStore, Store};
+use anabranch_store::{MemoryStore, MetaKey, Store};
 
-use crate::fixture::{START, World, event, history, run};
+use crate::{
+    fixture::{START, World, event, history, run},
+    slow_store::run_slow_shared,
+};
 
 fn short_lived() -> NamespaceConfig {
     NamespaceConfig {
@@ -75,7 +82,7 @@ fn closed_time_takes_no_backfill() {
         world.namespace(short_lived()).await;
         world.env.sleep(Duration::from_secs(20_000)).await;
         let closed = world.engine.namespace("plays").unwrap().closed_until;
-        let interval = anabranch_model::Interval::new(closed.saturating_sub(Duration::from_secs(60)), closed);
+        let interval = Interval::new(closed.saturating_sub(Duration::from_secs(60)), closed);
         let refused = world.engine.open_backfill("plays", interval, Duration::from_secs(60), "").await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
         assert!(refused.to_string().contains("retention"), "{refused}");
@@ -157,4 +164,50 @@ fn a_month_of_slices_passes_while_events_come_and_go() {
         let measured = world.store.list("slice_sizes/plays", None, 1000).await.unwrap();
         assert!(measured.len() <= record.slices.len(), "{} measurements", measured.len());
     });
+}
+
+/// W1: a table that nobody needed is made again for whoever has claimed it while it was dropped, also when it isn't known whether it was.
+#[test]
+fn a_table_that_is_claimed_while_it_is_dropped_is_there_again_whatever_the_drop_answered() {
+    run_slow_shared(|world, slow| async move {
+        let options = EngineOptions { orphans_after: Duration::ZERO, ..EngineOptions::default() };
+        let other = World::with(world.env.clone(), world.store.clone(), options).await;
+        let old = Timestamp::from_seconds(START - 200 * 86_400);
+        let slice = Interval::new(old, old.saturating_add(Duration::from_secs(86_400)));
+        other.engine.open_backfill("plays", slice, Duration::from_secs(86_400), "").await.unwrap();
+        world.env.sleep(Duration::from_secs(10)).await;
+        // The claim to it was given up once.
+        let late = || vec![event("late", old.nanos(), "e", &[("k", "v")])];
+        let probe = other.write(late()).await;
+        assert_eq!(probe.unwrap_err().kind(), ErrorKind::Unavailable, "the slice is new");
+        let table = other.engine.namespace("plays").unwrap().slices.at(old).unwrap().table(&name());
+        forget_slice(&world, old).await;
+        world.env.sleep(Duration::from_secs(10)).await;
+
+        slow.drop_millis.store(30_000, Ordering::Relaxed);
+        while slow.drops.load(Ordering::Relaxed) == 0 {
+            world.env.sleep(Duration::from_millis(100)).await;
+        }
+        assert!(world.store.tables().await.unwrap().contains(&table));
+        world.env.sleep(Duration::from_secs(28)).await;
+        assert_eq!(other.write(late()).await.unwrap_err().kind(), ErrorKind::Unavailable, "the slice is new");
+        world.env.sleep(Duration::from_secs(5)).await;
+        other.write(late()).await.unwrap();
+        assert_eq!(other.scan(history("late")).await.0.len(), 1);
+    });
+}
+
+fn name() -> NamespaceName {
+    NamespaceName::new("plays").unwrap()
+}
+
+/// Takes a slice out of the namespace's record, and leaves its table.
+async fn forget_slice(world: &World, at: Timestamp) {
+    let key = MetaKey::new("namespaces", "plays");
+    let found = world.store.load(&key).await.unwrap().unwrap();
+    let mut record: NamespaceRecord = serde_json::from_slice(&found.value).unwrap();
+    let slice = record.slices.at(at).unwrap().interval;
+    record.slices.remove(slice);
+    let value = serde_json::to_vec(&record).unwrap().into();
+    world.store.compare_and_set(&key, Some(found.version), Some(value)).await.unwrap();
 }

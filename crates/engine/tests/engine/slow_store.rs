@@ -34,9 +34,19 @@ pub(crate) struct Slow {
     pub(crate) row_micros: AtomicU64,
     /// Records of splits can't be reached.
     pub(crate) records_are_away: AtomicBool,
+    /// The list of namespaces is as old when it arrives.
+    pub(crate) list_millis: AtomicU64,
+    /// A change of a namespace takes so long.
+    pub(crate) change_millis: AtomicU64,
+    /// A table is gone so long after it was asked for, and then nobody is told.
+    pub(crate) drop_millis: AtomicU64,
+    /// Drops that were asked for.
+    pub(crate) drops: AtomicU64,
     cores: Semaphore,
     shared: bool,
 }
+
+const NAMESPACES: &str = "namespaces";
 
 impl Slow {
     /// As quick as the one inside, until somebody says otherwise.
@@ -54,6 +64,10 @@ impl Slow {
             suspend_millis: zero(),
             row_micros: zero(),
             records_are_away: AtomicBool::default(),
+            list_millis: zero(),
+            change_millis: zero(),
+            drop_millis: zero(),
+            drops: zero(),
             cores: Semaphore::new(2),
             shared,
         }
@@ -84,7 +98,13 @@ impl Store for Slow {
     }
 
     async fn drop_table(&self, table: &TableName) -> Result<(), StoreError> {
-        self.inner.drop_table(table).await
+        self.drops.fetch_add(1, Ordering::Relaxed);
+        if self.drop_millis.load(Ordering::Relaxed) == 0 {
+            return self.inner.drop_table(table).await;
+        }
+        self.wait(&self.drop_millis).await;
+        self.inner.drop_table(table).await?;
+        Err(StoreError::Unknown { reason: "the answer was lost".to_owned() })
     }
 
     async fn tables(&self) -> Result<Vec<TableName>, StoreError> {
@@ -136,7 +156,11 @@ impl Store for Slow {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<(String, Versioned)>, StoreError> {
-        self.inner.list(scope, after, limit).await
+        let listed = self.inner.list(scope, after, limit).await;
+        if scope == NAMESPACES {
+            self.wait(&self.list_millis).await;
+        }
+        listed
     }
 
     async fn compare_and_set(
@@ -146,6 +170,9 @@ impl Store for Slow {
         value: Option<Bytes>,
     ) -> Result<CasOutcome, StoreError> {
         self.reach(key)?;
+        if key.scope == NAMESPACES {
+            self.wait(&self.change_millis).await;
+        }
         self.inner.compare_and_set(key, expected, value).await
     }
 
