@@ -278,7 +278,7 @@ async fn scan(from: &Asked, series: &str, turn: usize, counts: &Counts) -> Vec<P
     let (env, mut begun, mut found) = (Env::system(), Instant::now(), Vec::new());
     for attempt in turn.. {
         let mut pages = match from {
-            Asked::Any(client) if turn % 2 == 0 => client.stream(request.clone()),
+            Asked::Any(client) if turn.is_multiple_of(2) => client.stream(request.clone()),
             Asked::Any(client) => client.pages(request.clone()),
             Asked::Each(clients) => clients[attempt % clients.len()].pages(request.clone()).take(1).boxed(),
         };
