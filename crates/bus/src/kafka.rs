@@ -162,7 +162,9 @@ impl KafkaBus {
         while let Some(letter) = letters.front_mut() {
             // Otherwise it went to another worker, which puts it aside.
             if self.receiving.outstanding().is_open(letter.tag) {
-                self.put_aside(letter).await?;
+                if !letter.is_aside {
+                    self.put_aside(letter).await?;
+                }
                 self.acknowledge_tag(letter.tag).await?;
             }
             letters.pop_front();
