@@ -1,18 +1,21 @@
 //! The namespaces that this server knows. Readers take a snapshot without waiting; changes go through the store by
 //! compare-and-set; a refresh brings in what other servers changed.
+//!
+//! A refresh waits for no change: a server whose configuration is old answers nothing. So what it has listed may be older than what a
+//! change has published meanwhile, and the later of both counts.
 
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
 
-use anabranch_model::{NamespaceName, Timestamp};
+use anabranch_model::{Interval, NamespaceName, Timestamp};
 use anabranch_runtime::Env;
-use anabranch_store::{CasOutcome, MetaKey, Store, StoreError, Version};
+use anabranch_store::{CasOutcome, MetaKey, Store, StoreError, Version, Versioned};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 
@@ -27,11 +30,42 @@ pub(crate) struct Namespace {
     pub(crate) name: NamespaceName,
     pub(crate) record: NamespaceRecord,
     version: Version,
-    /// When this server first knew each slice, by the slice's start.
-    slice_known: BTreeMap<Timestamp, Duration>,
+    /// When this server first knew each slice, by the slice's start. One that ends elsewhere is another.
+    slice_known: BTreeMap<Timestamp, (Timestamp, Duration)>,
+}
+
+impl Namespace {
+    fn known_since(&self, slice: Interval) -> Option<Duration> {
+        self.slice_known.get(&slice.start).filter(|(end, _)| *end == slice.end).map(|(_, since)| *since)
+    }
+
+    /// Whether this is what became of a stored record that was read at some time.
+    fn is_newer_than(&self, version: Version, record: &NamespaceRecord) -> bool {
+        match self.record.incarnation == record.incarnation {
+            true => self.version > version,
+            false => self.record.created > record.created,
+        }
+    }
+
+    /// Whether that record is of another namespace, which got the same name after this one was gone.
+    fn comes_before(&self, record: &NamespaceRecord) -> bool {
+        self.record.incarnation != record.incarnation && self.record.created <= record.created
+    }
 }
 
 type Snapshot = BTreeMap<NamespaceName, Arc<Namespace>>;
+
+/// A refresh that is under way: the names that were published or taken away since it began, and what was known of them before.
+#[derive(Default)]
+struct Listing(Mutex<Touched>);
+
+type Touched = BTreeMap<NamespaceName, Option<Arc<Namespace>>>;
+
+impl Listing {
+    fn touched(&self) -> MutexGuard<'_, Touched> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 pub(crate) struct Registry {
     store: Arc<dyn Store>,
@@ -40,6 +74,9 @@ pub(crate) struct Registry {
     refresh_interval: Duration,
     meta_timeout: Duration,
     namespaces: ArcSwap<Snapshot>,
+    /// Held while something is published, never over an await.
+    listings: Mutex<Vec<Weak<Listing>>>,
+    /// Changes of this server come one after another: they would only get into each other's way.
     changing: tokio::sync::Mutex<()>,
     refreshed_nanos: AtomicU64,
 }
@@ -51,6 +88,7 @@ impl Registry {
             refresh_interval: if shared { options.refresh_interval } else { Duration::ZERO },
             meta_timeout: options.meta_timeout,
             namespaces: ArcSwap::default(),
+            listings: Mutex::default(),
             changing: tokio::sync::Mutex::new(()),
             refreshed_nanos: AtomicU64::new(0),
             store,
@@ -100,39 +138,75 @@ impl Registry {
     }
 
     /// How long a write into this slice has to wait until every server that answers reads knows the slice.
-    pub(crate) fn wait_for_slice(&self, namespace: &Namespace, slice_start: Timestamp) -> Duration {
-        let known = namespace.slice_known.get(&slice_start).copied().unwrap_or_else(|| self.env.monotonic());
+    pub(crate) fn wait_for_slice(&self, namespace: &Namespace, slice: Interval) -> Duration {
+        let known = namespace.known_since(slice).unwrap_or_else(|| self.env.monotonic());
         (known + self.notice()).saturating_sub(self.env.monotonic())
     }
 
     /// Loads everything anew.
     pub(crate) async fn refresh(&self) -> Result<(), EngineError> {
-        let _changing = self.changing.lock().await;
         let begun = self.env.monotonic();
-        let mut fresh = Snapshot::new();
+        let listing = Arc::new(Listing::default());
+        self.listings().push(Arc::downgrade(&listing));
+        let listed = self.list().await?;
+        self.bring_in(&listing, listed)?;
+        self.refreshed_nanos.fetch_max(begun.as_nanos() as u64, Ordering::AcqRel);
+        Ok(())
+    }
+
+    async fn list(&self) -> Result<Vec<(NamespaceName, Versioned)>, EngineError> {
+        let mut listed = Vec::new();
         let mut after: Option<String> = None;
         loop {
             let page = self.timed(self.store.list(SCOPE, after.as_deref(), LIST_PAGE)).await?;
             let last = page.len() < LIST_PAGE;
             after = page.last().map(|(name, _)| name.clone());
             for (name, document) in page {
-                let name = NamespaceName::new(name).map_err(|error| corrupt(&error.to_string()))?;
-                let known = self.namespaces.load().get(&name).cloned();
-                let namespace = match known {
-                    Some(known) if known.version == document.version => known,
-                    known => {
-                        Arc::new(self.namespace(name.clone(), &document.value, document.version, known.as_ref())?)
-                    }
-                };
-                fresh.insert(name, namespace);
+                listed.push((NamespaceName::new(name).map_err(|error| corrupt(&error.to_string()))?, document));
             }
             if last {
-                break;
+                return Ok(listed);
             }
         }
+    }
+
+    /// Publishes what was listed, but for what is known to be later.
+    fn bring_in(&self, listing: &Listing, listed: Vec<(NamespaceName, Versioned)>) -> Result<(), EngineError> {
+        let mut listings = self.listings();
+        let known = self.snapshot();
+        let touched = listing.touched().clone();
+        let mut fresh = Snapshot::new();
+        for (name, document) in listed {
+            let there = known.get(&name);
+            if let Some(same) = there.filter(|there| there.version == document.version) {
+                fresh.insert(name, same.clone());
+                continue;
+            }
+            let record = parse(&document.value)?;
+            let gone = touched.get(&name).and_then(Option::as_ref).filter(|_| there.is_none());
+            if gone.is_some_and(|gone| !gone.comes_before(&record)) {
+                continue; // it was taken away since
+            }
+            let later = there.filter(|there| there.is_newer_than(document.version, &record)).cloned();
+            let namespace =
+                later.unwrap_or_else(|| Arc::new(self.namespace(name.clone(), record, document.version, there)));
+            fresh.insert(name, namespace);
+        }
+        // What isn't listed is gone, unless it was made since.
+        for (name, namespace) in known.iter().filter(|(name, _)| touched.contains_key(*name)) {
+            fresh.entry(name.clone()).or_insert_with(|| namespace.clone());
+        }
+        let is_same =
+            |left: Option<&Arc<Namespace>>, right: &Arc<Namespace>| left.is_some_and(|left| Arc::ptr_eq(left, right));
+        let changed = fresh.iter().filter(|(name, namespace)| !is_same(known.get(*name), namespace));
+        let gone = known.iter().filter(|(name, _)| !fresh.contains_key(*name));
+        changed.chain(gone).for_each(|(name, _)| touch(&mut listings, name, known.get(name)));
         self.namespaces.store(Arc::new(fresh));
-        self.refreshed_nanos.store(begun.as_nanos() as u64, Ordering::Release);
         Ok(())
+    }
+
+    fn listings(&self) -> MutexGuard<'_, Vec<Weak<Listing>>> {
+        self.listings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes a namespace.
@@ -236,34 +310,43 @@ impl Registry {
         }
     }
 
+    /// Lets everybody see what is stored, unless something later is seen already.
     fn publish(&self, name: &NamespaceName, value: &[u8], version: Version) -> Result<(), EngineError> {
+        let record = parse(value)?;
+        let mut listings = self.listings();
         let mut snapshot = Snapshot::clone(&self.namespaces.load());
-        let namespace = self.namespace(name.clone(), value, version, snapshot.get(name))?;
+        let known = snapshot.get(name);
+        if known.is_some_and(|known| known.is_newer_than(version, &record)) {
+            return Ok(());
+        }
+        let namespace = self.namespace(name.clone(), record, version, known);
+        touch(&mut listings, name, known);
         snapshot.insert(name.clone(), Arc::new(namespace));
         self.namespaces.store(Arc::new(snapshot));
         Ok(())
     }
 
     fn unpublish(&self, name: &NamespaceName) {
+        let mut listings = self.listings();
         let mut snapshot = Snapshot::clone(&self.namespaces.load());
-        snapshot.remove(name);
+        let gone = snapshot.remove(name);
+        touch(&mut listings, name, gone.as_ref());
         self.namespaces.store(Arc::new(snapshot));
     }
 
     fn namespace(
         &self,
         name: NamespaceName,
-        value: &[u8],
+        record: NamespaceRecord,
         version: Version,
         known: Option<&Arc<Namespace>>,
-    ) -> Result<Namespace, EngineError> {
-        let record = parse(value)?;
+    ) -> Namespace {
         let known = known.filter(|known| known.record.incarnation == record.incarnation);
         let now = self.env.monotonic();
-        let first_known = |start: &Timestamp| known.and_then(|known| known.slice_known.get(start)).copied();
-        let starts = record.slices.iter().map(|slice| slice.interval.start);
-        let slice_known = starts.map(|start| (start, first_known(&start).unwrap_or(now))).collect();
-        Ok(Namespace { name, record, version, slice_known })
+        let since = |slice: Interval| known.and_then(|known| known.known_since(slice)).unwrap_or(now);
+        let slices = record.slices.iter().map(|slice| slice.interval);
+        let slice_known = slices.map(|slice| (slice.start, (slice.end, since(slice)))).collect();
+        Namespace { name, record, version, slice_known }
     }
 
     async fn timed<T>(&self, call: impl Future<Output = Result<T, StoreError>>) -> Result<T, EngineError> {
@@ -272,6 +355,17 @@ impl Registry {
             Err(_) => Err(EngineError::Store(StoreError::Unknown { reason: "metadata call timed out".to_owned() })),
         }
     }
+}
+
+/// Tells every refresh that is under way that what it lists of this name may be older.
+fn touch(listings: &mut Vec<Weak<Listing>>, name: &NamespaceName, known: Option<&Arc<Namespace>>) {
+    listings.retain(|listing| {
+        let listing = listing.upgrade();
+        if let Some(listing) = &listing {
+            listing.touched().insert(name.clone(), known.cloned());
+        }
+        listing.is_some()
+    });
 }
 
 fn key(name: &NamespaceName) -> MetaKey {

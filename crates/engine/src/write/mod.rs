@@ -192,7 +192,7 @@ async fn prepare_slices(
         }
         if let Some(slice) = &known {
             let namespace = newest.as_deref().unwrap_or(namespace);
-            wait = wait.max(engine.registry.wait_for_slice(namespace, slice.interval.start));
+            wait = wait.max(engine.registry.wait_for_slice(namespace, slice.interval));
         }
         last = known;
     }

@@ -13,7 +13,7 @@ use std::{
 use anabranch_engine::{
     Engine, EngineError, EngineOptions, ErrorKind, Filter, PartialReason, ReadRequest, WriteOutcome, WriteRequest,
 };
-use anabranch_model::{NamespaceConfig, Order, Record, Timestamp};
+use anabranch_model::{NamespaceConfig, NamespaceName, Order, Record, Timestamp};
 use anabranch_store::Store;
 
 use crate::{
@@ -177,6 +177,84 @@ fn a_server_that_stops_says_how_many_queued_events_are_lost() {
         assert_eq!(world.env.monotonic() - begun, waited);
         let dropped = &world.engine.metrics().events_dropped;
         assert_eq!(dropped.with_label_values(&["all", "shutdown"]).get(), 40_000);
+    });
+}
+
+/// W1: whoever waits for a change knows what others changed all the same, and goes on serving.
+#[test]
+fn a_slow_change_keeps_no_server_from_its_refresh() {
+    run_slow_shared(|world, slow| async move {
+        world.write(vec![event("a", world.now(), "e", &[("k", "v")])]).await.unwrap();
+        slow.change_millis.store(4000, Ordering::Relaxed);
+        let engine = world.engine.clone();
+        let change =
+            world.env.spawn(async move { engine.update_namespace("plays", |config| config.event_buckets += 1).await });
+        for _ in 0..40 {
+            world.env.sleep(Duration::from_millis(90)).await;
+            world.engine.check_ready().unwrap();
+            assert_eq!(world.read(history("a")).await.unwrap().records.len(), 1);
+        }
+        slow.change_millis.store(0, Ordering::Relaxed);
+        change.await.unwrap().unwrap();
+    });
+}
+
+/// What was changed at a server is known there from then on, though a list that it has asked for earlier doesn't say so.
+#[test]
+fn a_list_that_comes_late_takes_nothing_back() {
+    run_slow_shared(|world, slow| async move {
+        slow.list_millis.store(700, Ordering::Relaxed);
+        let name = |at: u64| NamespaceName::new(format!("n{at}")).unwrap();
+        for at in 0..20 {
+            let engine = &world.engine;
+            world.env.sleep(Duration::from_millis(at * 70)).await;
+            engine.create_namespace(name(at), NamespaceConfig::default()).await.unwrap();
+            for _ in 0..20 {
+                engine.namespace(name(at).as_str()).expect("it was made");
+                world.env.sleep(Duration::from_millis(67)).await;
+            }
+            engine.update_namespace(name(at).as_str(), |config| config.event_buckets = 7).await.unwrap();
+            for _ in 0..20 {
+                let record = engine.namespace(name(at).as_str()).unwrap();
+                assert!(record.config.event_buckets == 7 || record.next.is_some(), "it was changed");
+                world.env.sleep(Duration::from_millis(67)).await;
+            }
+            engine.delete_namespace(name(at).as_str(), name(at).as_str(), Some(Duration::ZERO)).await.unwrap();
+            for _ in 0..20 {
+                let gone = engine.namespace(name(at).as_str()).map(drop).unwrap_err();
+                assert_eq!(gone.kind(), ErrorKind::NotFound, "it was deleted");
+                world.env.sleep(Duration::from_millis(67)).await;
+            }
+            engine.check_ready().unwrap();
+        }
+    });
+}
+
+/// What others changed meanwhile is known as soon as it is listed.
+#[test]
+fn a_refresh_brings_in_what_others_made_changed_and_took_away() {
+    run_slow_shared(|world, slow| async move {
+        slow.list_millis.store(300, Ordering::Relaxed);
+        let other = World::on(world.env.clone(), world.store.clone()).await;
+        world.env.sleep(Duration::from_secs(10)).await;
+        let known = Duration::from_millis(1200);
+        for at in 0..10 {
+            let name = NamespaceName::new("others").unwrap();
+            world.env.sleep(Duration::from_millis(at * 110)).await;
+            other.engine.create_namespace(name.clone(), NamespaceConfig::default()).await.unwrap();
+            world.env.sleep(known).await;
+            let incarnation = world.engine.namespace("others").unwrap().incarnation;
+            other.engine.delete_namespace("others", "others", Some(Duration::ZERO)).await.unwrap();
+            if at % 2 == 0 {
+                other.engine.create_namespace(name, NamespaceConfig::default()).await.unwrap();
+                other.engine.update_namespace("others", |config| config.event_buckets = 7).await.unwrap();
+                world.env.sleep(known).await;
+                assert_ne!(world.engine.namespace("others").unwrap().incarnation, incarnation);
+                other.engine.delete_namespace("others", "others", Some(Duration::ZERO)).await.unwrap();
+            }
+            world.env.sleep(known).await;
+            assert_eq!(world.engine.namespace("others").map(drop).unwrap_err().kind(), ErrorKind::NotFound);
+        }
     });
 }
 
