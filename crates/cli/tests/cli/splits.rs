@@ -134,6 +134,7 @@ fn a_split_that_can_not_be_compared_is_told_by_the_exit_code_and_the_others_are_
     let place = Place::new();
     let server = serve(&place);
     import(&place, &server, "wide", EVENTS);
+    history(&server); // which is noticed
     until(&server, "wide", "COMPLETED");
     let verify = |namespace: &str| server.run(&["split", "verify", namespace, "--output", "json"]);
     let found = |printed: &str| serde_json::from_str::<serde_json::Value>(printed).unwrap()["verifications"].clone();
