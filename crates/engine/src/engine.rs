@@ -136,7 +136,7 @@ pub struct Engine {
     drained: AtomicBool,
     pub(crate) wake_lifecycle: Notify,
     /// The right to look after the slices.
-    slices: Lease,
+    pub(crate) slices: Lease,
     pub(crate) wake_sweep: Notify,
 }
 
@@ -234,57 +234,6 @@ impl Engine {
             let engine = self.clone();
             self.env.spawn(async move { engine.run_heartbeat().await });
         }
-    }
-
-    /// One server of many looks after the slices; one whose settings were just changed does so once, whoever the other is.
-    async fn run_lifecycle(&self) {
-        let mut asked = false;
-        while !self.is_stopping() {
-            self.tasks.begins("lifecycle");
-            let mut waits_for = "its interval, or a change of settings".to_owned();
-            let mut wait = self.options.lifecycle_interval;
-            match self.look_after_slices(asked).await {
-                Ok(true) => self.tasks.ended("lifecycle", "looked after the slices of all namespaces", self.env.now()),
-                Ok(false) => {
-                    self.tasks.ended("lifecycle", "left it to another server", self.env.now());
-                    waits_for = self.slices.waits_for();
-                }
-                Err(retry_after) => wait = retry_after,
-            }
-            self.task_waits("lifecycle", &waits_for, wait);
-            asked = self.env.timeout(wait, self.wake_lifecycle.notified()).await.is_ok();
-        }
-    }
-
-    /// A step for every namespace. `false` where another server does it; an error says when to try again.
-    async fn look_after_slices(&self, asked: bool) -> Result<bool, Duration> {
-        // Whoever can't rely on its clock would close and drop slices too early (W1), and must not hold the lease either.
-        let vouched = || {
-            self.heartbeat.check_vouched().map_err(|error| {
-                self.task_failed("lifecycle", &error);
-                self.registry.refresh_interval()
-            })
-        };
-        vouched()?;
-        match self.slices.take().await {
-            Ok(true) => {}
-            Ok(false) if asked => {}
-            Ok(false) => return Ok(false),
-            Err(error) => {
-                self.task_failed("lifecycle", &error);
-                return Err(self.options.lifecycle_interval);
-            }
-        }
-        let mut failed = false;
-        for name in self.registry.snapshot().keys() {
-            vouched()?; // a step looks at the clock once, at its beginning
-            if let Err(error) = self.lifecycle.step(name).await {
-                failed = true;
-                self.task_failed("lifecycle", &error);
-                tracing::warn!(namespace = %name, %error, "the lifecycle of slices will be tried again");
-            }
-        }
-        if failed { Err(self.options.lifecycle_interval) } else { Ok(true) }
     }
 
     /// Until the queue is drained: nothing is stored by a server that has lost touch with what others changed.

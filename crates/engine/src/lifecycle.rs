@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use anabranch_model::{NamespaceName, Slice, SliceState, TableName, Timestamp, config::MAX_SLICES, slice::doublings};
 use anabranch_store::{MetaKey, Store, StoreError};
 
-use crate::{EngineError, NamespaceRecord, metrics::Metrics, namespace::SliceFate, registry::Registry};
+use crate::{EngineError, NamespaceRecord, engine::Engine, metrics::Metrics, namespace::SliceFate, registry::Registry};
 
 /// Slices of a namespace that are dropped in one step: dropping a table costs the store something.
 const DROPS_PER_STEP: usize = 4;
@@ -22,6 +22,61 @@ pub(crate) struct Lifecycle {
     pub(crate) max_clock_skew: Duration,
 }
 
+impl Engine {
+    /// One server of many looks after the slices; one whose settings were just changed does so once, whoever the other is.
+    pub(crate) async fn run_lifecycle(&self) {
+        let mut asked = false;
+        while !self.is_stopping() {
+            self.tasks.begins("lifecycle");
+            let mut waits_for = "its interval, or a change of settings".to_owned();
+            let mut wait = self.options.lifecycle_interval;
+            match self.look_after_slices(asked).await {
+                Ok(true) => self.tasks.ended("lifecycle", "looked after the slices of all namespaces", self.env.now()),
+                Ok(false) => {
+                    self.tasks.ended("lifecycle", "left it to another server", self.env.now());
+                    waits_for = self.slices.waits_for();
+                }
+                Err(retry_after) => wait = retry_after,
+            }
+            self.task_waits("lifecycle", &waits_for, wait);
+            asked = self.env.timeout(wait, self.wake_lifecycle.notified()).await.is_ok();
+        }
+    }
+
+    /// A step for every namespace. `false` where another server does it; an error says when to try again.
+    async fn look_after_slices(&self, asked: bool) -> Result<bool, Duration> {
+        // Whoever can't rely on its clock would close and drop slices too early (W1), and must not hold the lease either.
+        let vouched = || {
+            self.heartbeat.check_vouched().map_err(|error| {
+                self.task_failed("lifecycle", &error);
+                self.registry.refresh_interval()
+            })
+        };
+        vouched()?;
+        let held = match self.slices.take().await {
+            Ok(held) => held,
+            Err(error) => {
+                self.task_failed("lifecycle", &error);
+                return Err(self.options.lifecycle_interval);
+            }
+        };
+        let mut failed = false;
+        for name in self.registry.snapshot().keys() {
+            vouched()?; // a step looks at the clock once, at its beginning
+            let done = match held || asked {
+                true => self.lifecycle.step(name).await,
+                false => self.lifecycle.settle(name, self.env.now()).await,
+            };
+            if let Err(error) = done {
+                failed = true;
+                self.task_failed("lifecycle", &error);
+                tracing::warn!(namespace = %name, %error, "the lifecycle of slices will be tried again");
+            }
+        }
+        if failed { Err(self.options.lifecycle_interval) } else { Ok(held || asked) }
+    }
+}
+
 impl Lifecycle {
     /// Everything that is due for one namespace now.
     pub(crate) async fn step(&self, name: &NamespaceName) -> Result<(), EngineError> {
@@ -29,13 +84,19 @@ impl Lifecycle {
         if namespace.record.deleting {
             return self.finish_delete(name).await;
         }
-        let now = self.env.now();
-        let settles = namespace.record.next.as_ref().is_some_and(|next| next.at <= now);
-        if settles {
-            self.registry.change(name, |record| Ok(record.settle(now))).await?;
-        }
+        let now = self.env.now(); // once, for a clock may be set while it waits
+        self.settle(name, now).await?;
         self.make_ahead(name, now).await?;
         self.close_and_drop(name, now).await
+    }
+
+    /// Takes over settings whose moment has come, which concerns no table. Until somebody has, less can be sealed.
+    pub(crate) async fn settle(&self, name: &NamespaceName, now: Timestamp) -> Result<(), EngineError> {
+        let Some(namespace) = self.registry.snapshot().get(name).cloned() else { return Ok(()) };
+        if !namespace.record.deleting && namespace.record.next.as_ref().is_some_and(|next| next.at <= now) {
+            self.registry.change(name, |record| Ok(record.settle(now))).await?;
+        }
+        Ok(())
     }
 
     /// Makes the current slice and those ahead of it.

@@ -188,7 +188,7 @@ fn draw_options(dice: &Dice) -> EngineOptions {
     EngineOptions {
         refresh_interval: dice.millis(500, 1000),
         max_clock_skew: MAX_CLOCK_SKEW,
-        lease: Duration::from_secs(5),
+        lease: Duration::from_secs(2), // slices are short, too
         lifecycle_interval: dice.millis(2000, 10_000),
         meta_timeout: dice.millis(500, 5000),
         table_timeout: dice.millis(1000, 10_000),
