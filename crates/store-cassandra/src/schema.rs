@@ -80,6 +80,8 @@ impl From<ChangeFailure> for StoreError {
     fn from(failure: ChangeFailure) -> Self {
         match failure.fate {
             Fate::NotDone => unavailable(failure.reason),
+            // The node that was asked hasn't heard of the keyspace yet, which another one has just made.
+            Fate::NotUnderstood if failure.reason.contains("exist") => unavailable(failure.reason),
             Fate::NotUnderstood | Fate::Refused => refused(failure.reason),
             Fate::Unknown => unknown(failure.reason),
         }
@@ -239,7 +241,18 @@ fn as_uuid(number: u128) -> String {
 
 #[cfg(test)]
 mod tests {
+    use anabranch_store::ErrorKind;
+
     use super::*;
+
+    #[test]
+    fn a_node_that_is_behind_with_the_schema_is_waited_for() {
+        let refused = |reason: &str| {
+            StoreError::from(ChangeFailure { fate: Fate::NotUnderstood, reason: reason.to_owned() }).kind()
+        };
+        assert_eq!(refused("Error message: Keyspace 'anabranch' doesn't exist"), ErrorKind::Retry);
+        assert_eq!(refused("Error message: Unrecognized strategy option {esat}"), ErrorKind::Refused);
+    }
 
     #[test]
     fn an_id_has_the_form_of_a_uuid() {
