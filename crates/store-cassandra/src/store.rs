@@ -150,10 +150,7 @@ impl Store for CassandraStore {
         let _turn = inside.schema_turn.lock().await;
         let there = inside.schema().is_there(table, &known.place).await?;
         inside.forget_id(&known.place).await?;
-        if !there {
-            return Ok(());
-        }
-        let dropped = inside.schema().drop_table(&known.place).await;
+        let dropped = if there { inside.schema().drop_table(&known.place).await } else { Ok(()) };
         inside.tables.forget(table);
         dropped
     }
