@@ -297,6 +297,8 @@ impl Engine {
             self.metrics.events_dropped.with_label_values(&["all", "shutdown"]).inc_by(events as u64);
             tracing::error!(events, "the queue could not be written in time; its events are lost");
         }
+        // Where that fails nothing is lost but time: that of a server which starts alone, and waits for this one.
+        let _ = self.env.timeout(self.options.meta_timeout, self.heartbeat.leave()).await;
         self.store.close().await.map_err(EngineError::Store)?;
         if events > 0 { Err(EngineError::Undrained { events, waited }) } else { Ok(()) }
     }

@@ -7,7 +7,8 @@
 //!
 //! Nobody relies on a clock that hasn't been compared, neither after a start nor after it was set. While it is compared heartbeats come
 //! quickly, and it takes so long that whoever relies on its own clock has told it in between: a server that can't tell the others the
-//! time for so long stops, too.
+//! time for so long stops, too. Where others were heard of, one of them must have agreed; those that stay silent are waited for until
+//! they are forgotten. A server that is stopped in good order takes its heartbeat away, so that nobody waits for it.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -138,6 +139,8 @@ pub(crate) struct Heartbeat {
     id: String,
     max_clock_skew: Duration,
     refresh_interval: Duration,
+    /// Held while the others are spoken to: whoever has left says nothing more.
+    speaking: tokio::sync::Mutex<()>,
     state: Mutex<State>,
 }
 
@@ -154,12 +157,14 @@ struct State {
     comparing: Option<Duration>,
     peers: BTreeMap<String, Peer>,
     off: Option<String>,
+    left: bool,
 }
 
 impl Heartbeat {
     pub(crate) fn new(store: Arc<dyn Store>, env: Env, max_clock_skew: Duration, refresh_interval: Duration) -> Self {
         let id = format!("{:016x}", env.random_u64());
-        Heartbeat { store, env, id, max_clock_skew, refresh_interval, state: Mutex::default() }
+        let speaking = tokio::sync::Mutex::default();
+        Heartbeat { store, env, id, max_clock_skew, refresh_interval, speaking, state: Mutex::default() }
     }
 
     /// What this server is called among the others.
@@ -179,6 +184,9 @@ impl Heartbeat {
         let now = Moment::now(&self.env);
         let state = self.state();
         let refuse = |reason: String| Err(EngineError::NotServing { reason });
+        if state.left {
+            return refuse("this server is stopping".to_owned());
+        }
         if let Some(reason) = &state.off {
             return refuse(reason.clone());
         }
@@ -244,12 +252,30 @@ impl Heartbeat {
 
     /// Hears the others' time, and tells them this server's.
     pub(crate) async fn beat(&self) -> Result<(), StoreError> {
+        let _speaking = self.speaking.lock().await;
+        if self.state().left {
+            return Ok(());
+        }
         let look = Moment::now(&self.env);
         let heard = self.store.list(SCOPE, None, MOST_SERVERS).await?;
         let old = self.hear(look, heard);
         self.tell().await?;
         for (name, version) in old {
             self.store.compare_and_set(&MetaKey::new(SCOPE, name), Some(version), None).await?;
+        }
+        Ok(())
+    }
+
+    /// Relies on the clock no longer, and takes back what was told: whoever starts next has no reason to wait for this server.
+    pub(crate) async fn leave(&self) -> Result<(), StoreError> {
+        if self.refresh_interval.is_zero() {
+            return Ok(());
+        }
+        self.state().left = true;
+        let _speaking = self.speaking.lock().await;
+        let key = MetaKey::new(SCOPE, self.id.clone());
+        if let Some(told) = self.store.load(&key).await? {
+            self.store.compare_and_set(&key, Some(told.version), None).await?;
         }
         Ok(())
     }
@@ -352,10 +378,11 @@ impl Heartbeat {
         // Whoever was ended before it could be compared speaks for nobody.
         let agree = opinions.iter().filter(|(opinion, peer)| *opinion != Opinion::Differs && peer.agreed).count();
         let off = differ > agree;
-        // Whoever was heard of since is known to agree or not.
+        // Whoever was heard of since is known to agree or not, and not all are silent: those may be the ones that are right.
         let compared = state.comparing.is_some_and(|since| {
             let heard_since = |peer: &Peer| peer.beaten.is_some_and(|beaten| beaten >= since);
             look.monotonic.saturating_sub(since) >= self.patience()
+                && (agree > 0 || others == 0)
                 && !opinions.iter().any(|(opinion, peer)| *opinion == Opinion::Open && heard_since(peer))
         });
         if off {

@@ -9,7 +9,11 @@ use std::{
 
 use anabranch_runtime::Env;
 
-use crate::{dice::Dice, plan::MAX_CLOCK_SKEW, world::World};
+use crate::{
+    dice::Dice,
+    plan::MAX_CLOCK_SKEW,
+    world::{Server, World},
+};
 
 /// How often somebody looks whether a wrong clock can still be noticed.
 const LOOK: Duration = Duration::from_millis(250);
@@ -65,7 +69,8 @@ impl Clocks {
 fn is_noticeable(world: &World, index: usize) -> bool {
     let (now, servers) = (world.env.monotonic(), world.plan.servers);
     let others = (0..servers).filter(|other| *other != index && !world.clocks.is_wrong(*other));
-    others.filter_map(|other| world.server(other)).any(|server| !server.env.was_paused_since(now))
+    let heard = |server: Server| !server.env.was_paused_since(now) && !server.engine.is_stopping();
+    others.filter_map(|other| world.server(other)).any(heard)
 }
 
 /// Sets clocks of servers that run.

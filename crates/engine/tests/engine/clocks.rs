@@ -46,6 +46,56 @@ fn a_server_that_was_ended_does_not_speak_for_a_wrong_clock_s3() {
     });
 }
 
+/// S3: others that are silent may be the ones that are right. Whether they are gone can't be told until they were silent for long.
+#[test]
+fn a_clock_that_was_set_is_not_relied_on_while_all_others_are_silent_s3() {
+    run(|world| async move {
+        world.engine.shutdown().await.unwrap();
+        let (wrong, engine) = join(&world).await;
+        let (silent, other) = join(&world).await;
+        world.env.sleep(Duration::from_secs(20)).await;
+        assert!(engine.check_ready().is_ok() && other.check_ready().is_ok());
+        wrong.set_skew(-30_000_000_000);
+        silent.pause(Duration::from_secs(8));
+        for _ in 0..200 {
+            world.env.sleep(Duration::from_millis(100)).await;
+            assert!(engine.check_ready().is_err(), "its clock is 30 s behind that of the only other server");
+        }
+    });
+}
+
+/// S3: what a server that was killed has told is waited for until it is old, and then no longer.
+#[test]
+fn a_server_that_starts_waits_for_one_that_was_killed_s3() {
+    run(|world| async move {
+        world.engine.shutdown().await.unwrap();
+        let (killed, _) = join(&world).await;
+        world.env.sleep(Duration::from_secs(20)).await;
+        killed.kill();
+        let begun = world.env.monotonic();
+        let (_, engine) = join(&world).await;
+        while engine.check_ready().is_err() {
+            world.env.sleep(Duration::from_millis(100)).await;
+        }
+        let waited = world.env.monotonic() - begun;
+        let [least, most] = [10, 12].map(Duration::from_secs);
+        assert!((least..=most).contains(&waited), "{waited:?}");
+    });
+}
+
+/// A server that is stopped in good order keeps nobody waiting.
+#[test]
+fn a_server_that_was_stopped_is_not_waited_for() {
+    run(|world| async move {
+        world.engine.shutdown().await.unwrap();
+        assert!(world.engine.check_ready().is_err());
+        let begun = world.env.monotonic();
+        let (_, engine) = join(&world).await;
+        assert!(engine.check_ready().is_ok());
+        assert!(world.env.monotonic() - begun < Duration::from_secs(1));
+    });
+}
+
 /// T1, W1: by a clock that is behind, slices that hold events look as if no write could have reached them yet.
 #[test]
 fn a_wrong_clock_replaces_no_slices_t1() {
