@@ -26,20 +26,23 @@ pub trait Bus: Send + Sync + 'static {
         false
     }
 
-    /// How it is, or why it can't be reached.
-    async fn state(&self) -> Result<BusState, BusError> {
-        Ok(BusState::default())
+    /// Detections on their way that nobody has acknowledged, or why it can't be reached.
+    async fn waiting(&self) -> Result<u64, BusError> {
+        Ok(0)
+    }
+
+    /// What didn't get through so far, whether it can be reached or not.
+    fn losses(&self) -> BusLosses {
+        BusLosses::default()
     }
 
     /// Lets go of what was published, as far as there is somebody to take it.
     async fn close(&self) {}
 }
 
-/// How a bus is.
+/// What didn't get through.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BusState {
-    /// Detections on their way that nobody has acknowledged.
-    pub waiting: u64,
+pub struct BusLosses {
     /// Detections that were accepted and dropped later, since nobody took them in time.
     pub dropped: u64,
     /// Messages that couldn't be read, and were put aside.

@@ -34,10 +34,12 @@ use rdkafka::{
 pub use tail::{KafkaTail, Passing};
 use tokio::sync::{OnceCell, oneshot};
 
-use crate::{Bus, BusError, BusState, Delivery, Detection, Published};
+use crate::{Bus, BusError, BusLosses, Delivery, Detection, Published};
 
 /// How long new messages are looked for before what is held comes again.
 const LOOK: Duration = Duration::from_millis(100);
+/// What is held comes again after so long also where new messages never end.
+const HELD_WAITS: Duration = Duration::from_secs(1);
 
 /// Detections between processes, by a topic of Kafka.
 pub struct KafkaBus {
@@ -52,8 +54,18 @@ pub struct KafkaBus {
     receiving: Receiving,
     /// What can't be read and isn't put aside yet.
     letters: tokio::sync::Mutex<VecDeque<Letter>>,
+    turns: Mutex<Turns>,
     /// Asks for the group's offsets without taking a share of it: a member that receives nothing would hold up the others.
     looking: Arc<BaseConsumer>,
+}
+
+/// Whose turn it is to be received.
+#[derive(Default)]
+struct Turns {
+    /// When something that was held came last.
+    held_came: Option<Duration>,
+    /// What was read from the topic, and comes behind what was held.
+    next: Option<Delivery>,
 }
 
 /// What has happened so far.
@@ -85,6 +97,7 @@ impl KafkaBus {
             consumer: OnceCell::new(),
             receiving: Receiving::default(),
             letters: tokio::sync::Mutex::default(),
+            turns: Mutex::default(),
             looking,
         })
     }
@@ -156,7 +169,7 @@ impl KafkaBus {
         }
     }
 
-    /// Puts aside what can't be read. What fails is tried again with the next message.
+    /// Puts aside what can't be read. What fails is tried again while nothing new comes, and now and then.
     async fn put_letters_aside(&self) -> Result<(), BusError> {
         let mut letters = self.letters.lock().await;
         while let Some(letter) = letters.front_mut() {
@@ -232,6 +245,21 @@ impl KafkaBus {
         !held.is_empty()
     }
 
+    fn turns(&self) -> MutexGuard<'_, Turns> {
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether something that is held comes next: when nothing else does, or nothing of it came for long.
+    fn is_time_for_held(&self, nothing_else: bool) -> bool {
+        let (now, mut turns) = (self.env.monotonic(), self.turns());
+        let waited = now.saturating_sub(*turns.held_came.get_or_insert(now));
+        let is_time = nothing_else || waited >= HELD_WAITS;
+        if is_time {
+            turns.held_came = Some(now);
+        }
+        is_time
+    }
+
     fn list(&self, partitions: impl IntoIterator<Item = i32>) -> TopicPartitionList {
         let mut list = TopicPartitionList::new();
         for partition in partitions {
@@ -282,25 +310,29 @@ impl Bus for KafkaBus {
         self.topics().await?;
         let consumer = self.consumer().await?;
         loop {
+            if let Some(next) = self.turns().next.take().filter(|next| self.receiving.outstanding().is_open(next.tag)) {
+                return Ok(next);
+            }
             // Whatever is held, the consumer is asked first: only that keeps its place in the group, and tells what it lost.
-            let message = if self.settle(consumer).await {
-                self.env.timeout(LOOK, consumer.recv()).await.ok()
-            } else {
-                Some(consumer.recv().await)
-            };
-            match message.transpose().map_err(|error| away(&error))? {
-                Some(message) => {
-                    if let Some(delivery) = self.take(&message).await? {
-                        return Ok(delivery);
-                    }
+            let holds = self.settle(consumer).await;
+            let message =
+                if holds { self.env.timeout(LOOK, consumer.recv()).await.ok() } else { Some(consumer.recv().await) };
+            let message = message.transpose().map_err(|error| away(&error))?;
+            let comes_again = holds && self.is_time_for_held(message.is_none());
+            if let Some(message) = message
+                && let Some(delivery) = self.take(&message).await?
+            {
+                if !comes_again {
+                    return Ok(delivery);
                 }
-                None => {
-                    let returned = self.receiving.outstanding().take_returned();
-                    if let Some(delivery) = returned {
-                        return Ok(delivery);
-                    }
-                    self.put_letters_aside().await?;
+                self.turns().next = Some(delivery);
+            }
+            if comes_again {
+                let returned = self.receiving.outstanding().take_returned();
+                if let Some(delivery) = returned {
+                    return Ok(delivery);
                 }
+                self.put_letters_aside().await?;
             }
         }
     }
@@ -317,10 +349,14 @@ impl Bus for KafkaBus {
         true
     }
 
-    async fn state(&self) -> Result<BusState, BusError> {
+    async fn waiting(&self) -> Result<u64, BusError> {
         self.topics().await?;
+        self.lag().await
+    }
+
+    fn losses(&self) -> BusLosses {
         let KafkaStats { dropped, dead_letters, .. } = self.stats();
-        Ok(BusState { waiting: self.lag().await?, dropped, dead_letters })
+        BusLosses { dropped, dead_letters }
     }
 
     async fn close(&self) {

@@ -13,7 +13,7 @@ pub mod detection;
 pub mod kafka;
 pub mod local;
 
-pub use contract::{Bus, BusError, BusState, Delivery, Published};
+pub use contract::{Bus, BusError, BusLosses, Delivery, Published};
 pub use detection::{Detection, DetectionError};
 #[cfg(feature = "kafka")]
 pub use kafka::{KafkaBus, KafkaOptions, KafkaStats, KafkaTail, Passing, Unusable};

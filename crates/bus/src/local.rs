@@ -9,7 +9,7 @@ use std::{
 use async_trait::async_trait;
 use tokio::sync::Notify;
 
-use crate::{Bus, BusError, BusState, Delivery, Detection, Published};
+use crate::{Bus, BusError, Delivery, Detection, Published};
 
 /// Detections within one process.
 pub struct LocalBus {
@@ -112,8 +112,8 @@ impl Bus for LocalBus {
         self.arrived.notify_one();
     }
 
-    async fn state(&self) -> Result<BusState, BusError> {
-        Ok(BusState { waiting: self.len() as u64, ..BusState::default() })
+    async fn waiting(&self) -> Result<u64, BusError> {
+        Ok(self.len() as u64)
     }
 }
 

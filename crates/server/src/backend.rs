@@ -113,8 +113,9 @@ impl Backend {
         let (engine, bus, observe, inner) = (self.engine.clone(), self.bus.clone(), observe.clone(), env.clone());
         env.spawn(async move {
             while !engine.is_stopping() {
-                let state = bus.state().await;
-                observe.bus.tell(state.map_err(|error| BusError { reason: format!("{url}: {}", error.reason) }));
+                let waiting = bus.waiting().await;
+                let waiting = waiting.map_err(|error| BusError { reason: format!("{url}: {}", error.reason) });
+                observe.bus.tell(waiting, bus.losses());
                 inner.sleep(BUS_INTERVAL).await;
             }
         });

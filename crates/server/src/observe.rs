@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use anabranch_bus::{BusError, BusState};
+use anabranch_bus::{BusError, BusLosses};
 use anabranch_runtime::Env;
 use prometheus::{
     HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
@@ -74,14 +74,14 @@ impl BusHealth {
     }
 
     /// Keeps what the bus said.
-    pub(crate) fn tell(&self, state: Result<BusState, BusError>) {
-        self.up.set(i64::from(state.is_ok()));
+    pub(crate) fn tell(&self, waiting: Result<u64, BusError>, losses: BusLosses) {
+        self.up.set(i64::from(waiting.is_ok()));
+        self.dropped.inc_by(losses.dropped.saturating_sub(self.dropped.get()));
+        self.dead_letters.inc_by(losses.dead_letters.saturating_sub(self.dead_letters.get()));
         let mut away = self.away.lock().unwrap_or_else(PoisonError::into_inner);
-        match state {
-            Ok(state) => {
-                self.lag.set(i64::try_from(state.waiting).unwrap_or(i64::MAX));
-                self.dropped.inc_by(state.dropped.saturating_sub(self.dropped.get()));
-                self.dead_letters.inc_by(state.dead_letters.saturating_sub(self.dead_letters.get()));
+        match waiting {
+            Ok(waiting) => {
+                self.lag.set(i64::try_from(waiting).unwrap_or(i64::MAX));
                 if away.take().is_some() {
                     tracing::info!("the bus is back");
                 }
@@ -228,5 +228,22 @@ pub(crate) fn code_name(code: Code) -> &'static str {
         Code::Unavailable => "UNAVAILABLE",
         Code::DataLoss => "DATA_LOSS",
         Code::Unauthenticated => "UNAUTHENTICATED",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Those that wait too long are dropped just while nobody answers.
+    #[test]
+    fn what_a_bus_loses_is_told_also_while_it_is_away() {
+        let bus = BusHealth::new(&Registry::new());
+        bus.tell(Ok(7), BusLosses { dropped: 1, dead_letters: 0 });
+        let away = || Err(BusError { reason: "on purpose".to_owned() });
+        bus.tell(away(), BusLosses { dropped: 3, dead_letters: 2 });
+        bus.tell(away(), BusLosses { dropped: 3, dead_letters: 2 });
+        assert_eq!((bus.up.get(), bus.dropped.get(), bus.dead_letters.get()), (0, 3, 2));
+        assert!(bus.away().is_some());
     }
 }

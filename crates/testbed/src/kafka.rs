@@ -114,7 +114,6 @@ transaction.state.log.num.partitions=1
 share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 share.coordinator.state.topic.num.partitions=1
-auto.create.topics.enable=false
 group.initial.rebalance.delay.ms=0
 group.min.session.timeout.ms=1000
 broker.heartbeat.interval.ms=500

@@ -95,6 +95,10 @@ impl KafkaOptions {
         config.set("queue.buffering.max.messages", self.capacity.max(1).to_string());
         config.set("message.timeout.ms", self.patience.as_millis().to_string());
         config.set("acks", "all");
+        // The broker would make the topic its own way, before it is made as the options say.
+        if config.get("allow.auto.create.topics").is_none() {
+            config.set("allow.auto.create.topics", "false");
+        }
         // What the broker had may go to the dead letters as it is, and a bit more: it is for the broker to say what is too large.
         if config.get("message.max.bytes").is_none() {
             config.set("message.max.bytes", "16777216");

@@ -279,6 +279,44 @@ async fn what_is_given_back_comes_again_and_counts_as_open_until_it_is_acknowled
     }
 }
 
+/// A store that was away for a moment, while detections keep coming.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_given_back_comes_again_also_where_new_detections_never_end() {
+    let options = options().await;
+    let bus = connect(&options).await;
+    bus.publish(detection(0));
+    let held = next(&bus).await;
+    bus.give_back(held);
+    for bucket in 1..3000 {
+        bus.publish(detection(bucket));
+    }
+    bus.flush(PATIENCE).await.unwrap();
+    for bucket in 3000..30_000 {
+        let delivery = next(&bus).await;
+        acknowledge(&bus, &delivery).await;
+        if delivery.detection.time_bucket == 0 {
+            return;
+        }
+        bus.publish(detection(bucket));
+    }
+    panic!("all others came before it");
+}
+
+/// Brokers make topics that are written to, with one partition, unless they are told not to.
+#[tokio::test(flavor = "multi_thread")]
+async fn topics_that_are_not_there_are_made_as_the_options_say_and_not_by_the_broker() {
+    let options = options().await;
+    let bus = KafkaBus::open(options.clone(), Env::system()).unwrap();
+    bus.publish(detection(1));
+    assert!(bus.flush(Duration::from_secs(3)).await.is_err(), "nobody has made a topic");
+    patiently("making topics", async || bus.waiting().await).await;
+    bus.flush(PATIENCE).await.unwrap();
+    let consumer: BaseConsumer =
+        ClientConfig::new().set("bootstrap.servers", options.brokers.join(",")).create().unwrap();
+    let metadata = consumer.fetch_metadata(Some(&options.topic), PATIENCE).unwrap();
+    assert_eq!(metadata.topics()[0].partitions().len(), 4);
+}
+
 /// One that was held up for longer than the group waits gets back in by receiving, and what it held doesn't hang.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_lost_its_place_in_the_group_works_on() {
@@ -370,7 +408,7 @@ async fn a_broker_that_is_away_delays_detection_and_nobody_else() {
     assert_eq!(accepted, 100, "as many as there is room for");
     assert!(outcomes[100..].iter().all(|outcome| *outcome == Published::Dropped));
     assert_eq!(bus.publish(Detection { bytes_seen: Some(9), ..detection(1) }), Published::Merged);
-    assert_eq!(bus.stats().dropped, 100);
+    assert_eq!(bus.losses().dropped, 100, "it is told also while nobody answers");
 
     let restart = move || {
         broker.restart().unwrap_or_else(|error| panic!("{error}"));
