@@ -84,9 +84,14 @@ impl Engine {
     async fn take_down(&self, detection: &Detection) -> Result<(), EngineError> {
         let partition =
             WidePartition::new(detection.namespace.clone(), detection.time_slice.clone(), detection.partition());
-        let Ok(namespace) = self.registry.get(partition.namespace.as_str()) else { return Ok(()) };
+        let namespace = match self.registry.get(partition.namespace.as_str()) {
+            Ok(namespace) => namespace,
+            Err(error) if passes(&error) => return Err(error),
+            Err(_) => return Ok(()), // it is gone
+        };
         let Some(bucket) = bucket(&namespace.record, &partition) else {
-            return Ok(()); // its slice is closed or gone
+            // Its slice is closed or gone, unless this server has lost touch and can't know it.
+            return self.registry.check_fresh();
         };
         // What is split, and has nothing new that is sealed, is looked after by the sweep.
         if let Some(known) = self.splits.records.load(&partition).await?
@@ -230,7 +235,7 @@ impl Engine {
         let as_of = namespace.record.splits.reopenings;
         let Some(loaded) = self.splits.records.load(partition).await? else { return Ok(Rechecked::NotServed) };
         let served = Served::since(Arc::new(loaded.row.clone()), 0).map(Arc::new);
-        let Some(served) = served else { return Ok(Rechecked::NotServed) };
+        let Some(served) = served else { return self.why_unserved(partition).await };
         for segment in &loaded.row.served {
             let doubt = Doubt {
                 served: served.clone(),
@@ -245,8 +250,7 @@ impl Engine {
             if comparison.difference.is_some() {
                 return Ok(match self.confirm(Suspect { doubt, found_by: FoundBy::Recheck }).await? {
                     Some(difference) => Rechecked::Differs(Box::new(difference)),
-                    None if !self.is_served(partition).await? => Rechecked::NotServed,
-                    None => Rechecked::Skipped("it changed while it was compared: compare it again".to_owned()),
+                    None => self.why_unserved(partition).await?,
                 });
             }
             self.metrics.comparisons.with_label_values(&["rechecked"]).inc();
@@ -255,10 +259,15 @@ impl Engine {
         Ok(Rechecked::Same { segments: loaded.row.served.len() })
     }
 
-    /// Whether anything of a partition is served from pieces, as it is stored now.
-    async fn is_served(&self, partition: &WidePartition) -> Result<bool, EngineError> {
-        let loaded = self.splits.records.load(partition).await?;
-        Ok(loaded.is_some_and(|loaded| !loaded.row.served.is_empty()))
+    /// What to say of a split that was served a moment ago and couldn't be compared to its end. Only where it was given up there
+    /// is nothing left to say: otherwise somebody may have found that it differs.
+    async fn why_unserved(&self, partition: &WidePartition) -> Result<Rechecked, EngineError> {
+        let Some(loaded) = self.splits.records.load(partition).await? else { return Ok(Rechecked::NotServed) };
+        Ok(match &loaded.row.state {
+            state if state.is_given_up() => Rechecked::NotServed,
+            State::Invalidated { reason } => Rechecked::Skipped(format!("it isn't used any more: {reason}")),
+            _ => Rechecked::Skipped("it changed while it was compared: compare it again".to_owned()),
+        })
     }
 
     /// Why a comparison with the original would mean nothing now, if it would.

@@ -9,8 +9,8 @@ use std::{
 };
 
 use anabranch_bus::{Bus, BusError, Delivery, Detection, LocalBus, Published};
-use anabranch_engine::{Engine, EngineOptions};
-use anabranch_model::Timestamp;
+use anabranch_engine::{Engine, EngineOptions, SplitSelection};
+use anabranch_model::{NamespaceName, Timestamp};
 use anabranch_runtime::run_simulated;
 use anabranch_store::{MemoryStore, MetaKey, Store};
 use async_trait::async_trait;
@@ -55,20 +55,30 @@ impl Bus for Counted {
     }
 }
 
+impl Counted {
+    fn new() -> Arc<Self> {
+        let (asked, refusals) = (AtomicU64::default(), AtomicU64::default());
+        Arc::new(Counted { inner: LocalBus::new(10), asked, refusals })
+    }
+}
+
 /// Runs a test on an engine with a namespace, and the table of a slice of it.
 fn run<F: Future<Output = ()>>(test: impl FnOnce(World, Arc<Slow>, Arc<Counted>, String) -> F) {
     run_simulated(7, Timestamp::from_seconds(START), |env| async move {
         let store = Arc::new(MemoryStore::new(env.clone()));
-        let slow = Slow::new(store.clone(), env.clone());
-        let (asked, refusals) = (AtomicU64::default(), AtomicU64::default());
-        let bus = Arc::new(Counted { inner: LocalBus::new(10), asked, refusals });
+        let (slow, bus) = (Slow::new(store.clone(), env.clone()), Counted::new());
         let engine = Engine::start_on(slow.clone(), bus.clone(), env.node(0), EngineOptions::default()).await.unwrap();
         let world = World { env, store, engine };
         world.namespace(config()).await;
-        let tables = world.store.tables().await.unwrap();
-        let table = tables.into_iter().map(|table| table.table).find(|name| name.starts_with("data_")).unwrap();
+        let table = slice_of(&world.store).await;
         test(world, slow, bus, table).await;
     });
+}
+
+/// The table of a slice.
+async fn slice_of(store: &MemoryStore) -> String {
+    let tables = store.tables().await.unwrap();
+    tables.into_iter().map(|table| table.table).find(|name| name.starts_with("data_")).unwrap()
 }
 
 fn detection(table: &str, series: &str) -> Detection {
@@ -94,6 +104,27 @@ fn the_bus_is_asked_on_while_the_store_is_away_and_nothing_is_lost() {
         world.env.sleep(WHILE).await;
         assert!(bus.inner.is_empty());
         assert_eq!(world.splits().await.len(), 2);
+    });
+}
+
+/// A namespace that a server doesn't know isn't gone when the server has lost touch: another may have made it meanwhile.
+#[test]
+fn a_detection_of_a_namespace_that_this_server_has_not_heard_of_is_not_lost() {
+    run_simulated(7, Timestamp::from_seconds(START), |env| async move {
+        let store = Arc::new(MemoryStore::new(env.clone()));
+        let (slow, bus) = (Slow::shared(store.clone(), env.clone()), Counted::new());
+        let _engine = Engine::start_on(slow.clone(), bus.clone(), env.node(0), EngineOptions::default()).await.unwrap();
+        let other = Engine::start(store.clone(), env.node(0), EngineOptions::default()).await.unwrap();
+        slow.list_millis.store(3_600_000, Ordering::Relaxed);
+        env.sleep(WHILE).await;
+        other.create_namespace(NamespaceName::new("plays").unwrap(), config()).await.unwrap();
+        bus.publish(detection(&slice_of(&store).await, "a"));
+        env.sleep(WHILE).await;
+        assert_eq!(bus.inner.len(), 1, "it is not acknowledged");
+        slow.list_millis.store(0, Ordering::Relaxed);
+        env.sleep(3 * WHILE).await;
+        assert!(bus.inner.is_empty());
+        assert_eq!(other.split_records("plays", &SplitSelection::default()).await.unwrap().len(), 1);
     });
 }
 

@@ -54,6 +54,11 @@ impl Slow {
         Arc::new(Slow::made(inner, env, false))
     }
 
+    /// As one of several servers has it.
+    pub(crate) fn shared(inner: Arc<MemoryStore>, env: Env) -> Arc<Self> {
+        Arc::new(Slow::made(inner, env, true))
+    }
+
     fn made(inner: Arc<MemoryStore>, env: Env, shared: bool) -> Self {
         let zero = AtomicU64::default;
         Slow {

@@ -1,9 +1,12 @@
 //! Pieces that somebody alters, moves, copies or takes away behind everybody's back (S2, R4): noticed by COMPARISON, by EXEC, by the
 //! scrubber and by an operator's verification, in every form that pieces have, wherever in a piece it is; and never served once noticed.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
-use anabranch_engine::{EngineOptions, SplitOptions, SplitSelection};
+use anabranch_engine::{Engine, EngineOptions, SplitOptions, SplitSelection};
 use anabranch_model::{
     EventId, Interval, NamespaceConfig, Packing, PartitionKey, ReadMode, Record, Row, SplitSettings, SplitStrategy,
     TableName, Timestamp,
@@ -14,6 +17,7 @@ use anabranch_store::{Direction, MemoryStore, PartitionBatch, Scan, ScanSpan, St
 
 use crate::{
     fixture::{START, World, event},
+    slow_store::Slow,
     splits::config,
 };
 
@@ -264,5 +268,34 @@ fn a_verification_notices_whatever_was_done_to_a_piece() {
         assert!(verified.len() == 1 && verified[0].difference.is_some(), "{}: {verified:?}", case.name());
         assert_eq!(world.all().await, case.before, "{}: it is not used any more", case.name());
         case.check_healed(&world).await;
+    });
+}
+
+/// Whoever finds it second finds that the split isn't used any more: that is no "nothing to say", or a check would end well over a
+/// split that differs.
+#[test]
+fn a_verification_that_another_one_was_quicker_than_does_not_say_nothing() {
+    run_simulated(7, Timestamp::from_seconds(START), |env| async {
+        let world = World::on(env.clone(), Arc::new(MemoryStore::new(env))).await;
+        let (before, row) = split(&world, Kind::Blocks).await;
+        let case = Case { kind: Kind::Blocks, place: Place::Middle, harm: Harm::Altered, before, row };
+        world.mode(ReadMode::On).await;
+        case.harm(&world.store).await;
+        world.engine.shutdown().await.unwrap();
+        let slow = Slow::new(world.store.clone(), world.env.clone());
+        let engine = Engine::start(slow.clone(), world.env.node(0), EngineOptions::default()).await.unwrap();
+        slow.scan_millis.store(200, Ordering::Relaxed);
+        let both = [0, 1].map(|_| {
+            let engine = engine.clone();
+            world.env.spawn(async move { engine.verify_splits("plays", &SplitSelection::default()).await.unwrap() })
+        });
+        let mut differ = 0;
+        for verified in both {
+            let verified = verified.await.unwrap();
+            assert_eq!(verified.len(), 1);
+            assert!(verified[0].difference.is_some() || verified[0].skipped.is_some(), "{verified:?}");
+            differ += usize::from(verified[0].difference.is_some());
+        }
+        assert!(differ >= 1);
     });
 }

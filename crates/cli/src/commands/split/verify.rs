@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use anabranch_api::v1::{ListNamespacesRequest, Split, SplitVerification, VerifySplitRequest};
+use anabranch_api::v1::{
+    GetSplitRequest, ListNamespacesRequest, Split, SplitVerification, VerifySplitRequest, split::State,
+};
 use anabranch_client::{Client, ClientError, ErrorKind};
 use serde::Serialize;
 
@@ -63,9 +65,19 @@ pub(crate) async fn run(session: &Session, args: &VerifyArgs) -> Outcome {
     verdict(&answer.verifications)
 }
 
-/// What comes of comparing one split. Of one that isn't served any more nothing: it was given up, or its slice is closed, and that is
-/// no failure.
+/// What comes of comparing one split. Of one that was given up since it was listed, or of a closed slice, nothing, and that is no
+/// failure.
 async fn verified(client: &Client, split: &Split) -> Vec<Verified> {
+    let not_compared = |reason: String| {
+        vec![SplitVerification {
+            time_slice: split.time_slice.clone(),
+            time_series_id: split.time_series_id.clone(),
+            time_bucket: split.time_bucket,
+            event_bucket: split.event_bucket,
+            skipped_reason: reason,
+            ..SplitVerification::default()
+        }]
+    };
     let request = VerifySplitRequest {
         namespace: split.namespace.clone(),
         time_series_id: split.time_series_id.clone(),
@@ -74,18 +86,35 @@ async fn verified(client: &Client, split: &Split) -> Vec<Verified> {
         event_bucket: Some(split.event_bucket),
     };
     let found = match client.verify_split(request).await {
+        Ok(answer) if answer.verifications.is_empty() => {
+            why_unserved(client, split).await.map_or_else(Vec::new, not_compared)
+        }
         Ok(answer) => answer.verifications,
         Err(error) if is_gone(&error) => Vec::new(),
-        Err(error) => vec![SplitVerification {
-            time_slice: split.time_slice.clone(),
-            time_series_id: split.time_series_id.clone(),
-            time_bucket: split.time_bucket,
-            event_bucket: split.event_bucket,
-            skipped_reason: error.message().to_owned(),
-            ..SplitVerification::default()
-        }],
+        Err(error) => not_compared(error.message().to_owned()),
     };
     found.into_iter().map(|found| Verified { namespace: split.namespace.clone(), found }).collect()
+}
+
+/// Why nothing is served of a split that was listed as served a moment ago, unless it was given up or is gone: somebody may have
+/// found meanwhile that it differs.
+async fn why_unserved(client: &Client, split: &Split) -> Option<String> {
+    let request = GetSplitRequest {
+        namespace: split.namespace.clone(),
+        time_series_id: split.time_series_id.clone(),
+        time_slice: split.time_slice.clone(),
+        time_bucket: split.time_bucket,
+        event_bucket: split.event_bucket,
+    };
+    match client.get_split(request).await {
+        Ok(now) if now.state() == State::Parked => None,
+        Ok(now) if now.state() == State::Invalidated => {
+            Some(format!("it isn't used any more since it was listed: {}", now.reason))
+        }
+        Ok(_) => Some("it changed since it was listed: compare it again".to_owned()),
+        Err(error) if is_gone(&error) => None,
+        Err(error) => Some(error.message().to_owned()),
+    }
 }
 
 /// Whether a namespace or a slice that the server named before isn't there any more.
