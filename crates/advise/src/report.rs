@@ -352,6 +352,13 @@ fn remarks(schema: &ForeignSchema, found: &Findings, stopped_by: Option<SpentBy>
             schema.time_name()
         ));
     }
+    if let Some(finer) = schema.finer_time() {
+        let day = schema.time_name();
+        remarks.push(format!(
+            "`{day}` tells no more than the day: all rows of a day count as of one time, so that no shorter bucket divides them. \
+             `--time-column {finer}` goes by `{finer}`."
+        ));
+    }
     if schema.partition_key.len() > 1 {
         remarks.push(
             "Every partition key counts as a series. If one of its columns is a bucket of time, there are fewer and longer \

@@ -68,6 +68,18 @@ pub enum ForeignError {
         /// Its clustering columns with their types.
         columns: Vec<String>,
     },
+    /// The column that was named is none of those that order rows.
+    #[error("`{keyspace}.{table}` has no clustering column `{column}`; it has {}", listed(columns))]
+    NoColumn {
+        /// In which keyspace.
+        keyspace: String,
+        /// Which table.
+        table: String,
+        /// The one that was named.
+        column: String,
+        /// Its clustering columns with their types.
+        columns: Vec<String>,
+    },
     /// The cluster doesn't answer, or refuses.
     #[error("cannot read {what}: {reason}")]
     Unreadable {
@@ -123,7 +135,8 @@ impl ForeignTable {
         let options = CassandraOptions { read_consistency: Level::LocalOne, ..options.clone() };
         let hedge = Arc::new(Hedge::new(0, options.hedge_after));
         let (session, profiles) = session::connect(&options, &hedge, &env).await?;
-        let looker = Looker { session: &session, profile: &profiles.reads, timeout: options.metadata_timeout };
+        let looker =
+            Looker { session: &session, profile: &profiles.reads, env: &env, timeout: options.metadata_timeout };
         let mut schema = looker.schema(keyspace, table).await?;
         schema.time = Some(looker.time_column(&schema, time_column).await?);
         let heads = looker.prepare(&schema.heads_cql(head_rows)).await?;
@@ -196,6 +209,7 @@ impl ForeignTable {
 struct Looker<'a> {
     session: &'a Session,
     profile: &'a ExecutionProfileHandle,
+    env: &'a Env,
     timeout: Duration,
 }
 
@@ -246,6 +260,15 @@ impl Looker<'_> {
     /// The clustering column to go by: the one that was named, or the first that is a time. Numbers are looked at: a
     /// bigint may be anything.
     async fn time_column(&self, schema: &ForeignSchema, named: Option<&str>) -> Result<TimeColumn, ForeignError> {
+        let (keyspace, table) = (schema.keyspace.clone(), schema.table.clone());
+        let columns = || {
+            schema.clustering.iter().map(|column| format!("{} {}", column.name, column.data_type)).collect::<Vec<_>>()
+        };
+        if let Some(named) = named
+            && schema.clustering.iter().all(|column| column.name != named)
+        {
+            return Err(ForeignError::NoColumn { keyspace, table, column: named.to_owned(), columns: columns() });
+        }
         let mut look = None;
         for (index, column) in schema.clustering.iter().enumerate() {
             if named.is_some_and(|named| named != column.name) {
@@ -265,11 +288,7 @@ impl Looker<'_> {
                 return Ok(TimeColumn { index, kind });
             }
         }
-        Err(ForeignError::NoTime {
-            keyspace: schema.keyspace.clone(),
-            table: schema.table.clone(),
-            columns: schema.clustering.iter().map(|column| format!("{} {}", column.name, column.data_type)).collect(),
-        })
+        Err(ForeignError::NoTime { keyspace, table, columns: columns() })
     }
 
     async fn clustering_values(&self, schema: &ForeignSchema) -> Result<Vec<Vec<Option<bytes::Bytes>>>, ForeignError> {
@@ -281,8 +300,11 @@ impl Looker<'_> {
     }
 
     async fn prepare(&self, cql: &str) -> Result<PreparedStatement, ForeignError> {
-        let prepared = self.session.prepare(self.statement(cql)).await;
-        prepared.map_err(|error| ForeignError::Unreadable { what: cql.to_owned(), reason: error.to_string() })
+        let unreadable = |reason: String| ForeignError::Unreadable { what: cql.to_owned(), reason };
+        match self.env.timeout(self.timeout, self.session.prepare(self.statement(cql))).await {
+            Ok(prepared) => prepared.map_err(|error| unreadable(error.to_string())),
+            Err(_) => Err(unreadable(format!("a node has not prepared it for {:?}", self.timeout))),
+        }
     }
 
     async fn rows<R>(&self, cql: &str, values: &(impl SerializeRow + Sync), what: &str) -> Result<Vec<R>, ForeignError>

@@ -183,6 +183,14 @@ impl ForeignSchema {
         self.time.expect("a table is open only when its time column is known")
     }
 
+    /// A later column that says more precisely when, where the column to go by says only the day.
+    pub fn finer_time(&self) -> Option<&str> {
+        let TimeColumn { index, kind } = self.time();
+        let is_finer = |column: &&Column| column.time_kind().is_some_and(|kind| kind != TimeKind::Date);
+        let finer = self.clustering.iter().skip(index + 1).find(is_finer)?;
+        (kind == TimeKind::Date).then_some(finer.name.as_str())
+    }
+
     /// The name of the clustering column that says when.
     pub fn time_name(&self) -> &str {
         &self.clustering[self.time().index].name
@@ -262,6 +270,23 @@ mod tests {
 
     fn kind(numbers: &[i64]) -> Option<TimeKind> {
         kind_if(false, numbers)
+    }
+
+    #[test]
+    fn a_column_that_says_only_the_day_is_told_from_one_behind_it_that_says_more() {
+        let finer = |clustering: &[(&str, &str)], index: usize| {
+            let columns = clustering.iter().enumerate().map(|(at, (name, data_type))| {
+                ("clustering".to_owned(), i32::try_from(at).unwrap(), column(name, data_type))
+            });
+            let mut schema = ForeignSchema::new("k", "t", None, columns.collect());
+            schema.time = schema.clustering[index].time_kind().map(|kind| TimeColumn { index, kind });
+            schema.finer_time().map(str::to_owned)
+        };
+        let both = [("day", "date"), ("kind", "text"), ("at", "timestamp")];
+        assert_eq!(finer(&both, 0).as_deref(), Some("at"));
+        assert_eq!(finer(&both, 2), None);
+        assert_eq!(finer(&[("day", "date"), ("until", "date")], 0), None);
+        assert_eq!(finer(&[("at", "timestamp"), ("id", "timeuuid")], 0), None);
     }
 
     #[test]

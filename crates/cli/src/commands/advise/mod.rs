@@ -45,13 +45,15 @@ fn print(session: &Session, report: &Report) -> Outcome {
 
 fn refused(error: &ForeignError) -> Failure {
     let exit = match error {
-        ForeignError::NoKeyspace { .. } | ForeignError::NoTable { .. } => Exit::NotFound,
+        ForeignError::NoKeyspace { .. } | ForeignError::NoTable { .. } | ForeignError::NoColumn { .. } => {
+            Exit::NotFound
+        }
         ForeignError::NoTime { .. } => Exit::Refused,
         ForeignError::Connect(_) | ForeignError::Unreadable { .. } => Exit::Unavailable,
     };
     let failure = Failure::new(exit, error.to_string());
     match error {
-        ForeignError::NoKeyspace { .. } | ForeignError::NoTable { .. } => {
+        ForeignError::NoKeyspace { .. } | ForeignError::NoTable { .. } | ForeignError::NoColumn { .. } => {
             failure.hint("names are taken exactly as they are spelt, without quotes")
         }
         ForeignError::NoTime { columns, .. }
