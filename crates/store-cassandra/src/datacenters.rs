@@ -49,6 +49,7 @@ impl Found {
                 return Err(ConnectError::Options { reason });
             }
         }
+        self.check_local(options)?;
         let Some(keyspace) = &self.in_several else { return Ok(()) };
         options.check_levels(true).map_err(|error| match error {
             ConnectError::Options { reason } => {
@@ -56,6 +57,34 @@ impl Found {
             }
             other => other,
         })
+    }
+
+    /// Refuses namespaces that a level of one data centre could never serve, or only some of their partitions.
+    fn check_local(&self, options: &CassandraOptions) -> Result<(), ConnectError> {
+        let levels = [options.write_consistency, options.read_consistency];
+        let Some(level) = levels.into_iter().find(|level| level.is_local()) else { return Ok(()) };
+        let all: Vec<&str> = self.datacenters.iter().map(String::as_str).collect();
+        let all = all.join(", ");
+        let refuse = |reason: String| Err(ConnectError::Options { reason });
+        match (&options.replication, &options.local_datacenter) {
+            _ if self.datacenters.len() < 2 => Ok(()),
+            (Replication::Simple(copies), _) => refuse(format!(
+                "there are several data centres ({all}), and replication = {copies} keeps copies in any of them, which {level} may \
+                 not find in one: say how many each keeps, as `east:3,west:2`"
+            )),
+            (_, None) => refuse(format!(
+                "there are several data centres ({all}), and {level} asks those of one: name it (local_datacenter)"
+            )),
+            (Replication::PerDatacenter(places), Some(local))
+                if places.get(local).is_none_or(|copies| *copies == 0) =>
+            {
+                refuse(format!(
+                    "{level} asks the data centre `{local}` (local_datacenter), and replication = {} keeps no copy there",
+                    options.replication
+                ))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -68,8 +97,16 @@ mod tests {
         Found { datacenters: ["east", "west"].map(str::to_owned).into(), in_several: in_several.map(str::to_owned) }
     }
 
-    fn refusal(found: &Found, change: impl FnOnce(&mut CassandraOptions)) -> String {
+    /// Options that fit two data centres.
+    fn options() -> CassandraOptions {
         let mut options = CassandraOptions::new(["127.0.0.1:9042"]);
+        options.replication = "east:3,west:3".parse().unwrap();
+        options.local_datacenter = Some("east".to_owned());
+        options
+    }
+
+    fn refusal(found: &Found, change: impl FnOnce(&mut CassandraOptions)) -> String {
+        let mut options = options();
         change(&mut options);
         found.check(&options).unwrap_err().to_string()
     }
@@ -77,7 +114,7 @@ mod tests {
     #[test]
     fn a_data_centre_that_is_not_there_is_not_waited_for() {
         let here = found(None);
-        here.check(&CassandraOptions::new(["127.0.0.1:9042"])).unwrap();
+        here.check(&options()).unwrap();
         for text in [
             refusal(&here, |options| options.local_datacenter = Some("esat".to_owned())),
             refusal(&here, |options| options.replication = "east:3,esat:3".parse().unwrap()),
@@ -85,24 +122,36 @@ mod tests {
             assert!(text.contains("`esat`") && text.contains("east, west"), "{text}");
         }
         let unknown = Found { datacenters: BTreeSet::new(), in_several: None };
-        let mut options = CassandraOptions::new(["127.0.0.1:9042"]);
-        options.local_datacenter = Some("east".to_owned());
-        unknown.check(&options).unwrap();
+        unknown.check(&options()).unwrap();
+    }
+
+    /// Nothing wrong would be read, but nothing at all either, and the message would be that of a node that is away.
+    #[test]
+    fn copies_that_a_local_level_can_not_find_are_refused() {
+        let here = found(None);
+        let text = refusal(&here, |options| options.replication = "west:3".parse().unwrap());
+        assert!(text.contains("`east`") && text.contains("west:3"), "{text}");
+        let text = refusal(&here, |options| options.replication = "east:0,west:3".parse().unwrap());
+        assert!(text.contains("`east`"), "{text}");
+        let text = refusal(&here, |options| options.replication = Replication::Simple(3));
+        assert!(text.contains("east, west") && text.contains("replication = 3"), "{text}");
+        let text = refusal(&here, |options| {
+            options.replication = "east:3".parse().unwrap();
+            options.local_datacenter = None;
+        });
+        assert!(text.contains("local_datacenter"), "{text}");
+        let mut anywhere = options();
+        anywhere.replication = Replication::Simple(3);
+        (anywhere.write_consistency, anywhere.read_consistency) = (Level::Quorum, Level::Quorum);
+        here.check(&anywhere).unwrap();
     }
 
     /// W1: keyspaces that are there stay as they are, whatever the option says.
     #[test]
     fn levels_are_measured_by_where_rows_lie() {
         let several = found(Some("anabranch_plays"));
-        let text = refusal(&several, |_| ());
-        assert!(text.contains("local_datacenter") && text.contains("anabranch_plays"), "{text}");
-        let text = refusal(&several, |options| {
-            options.local_datacenter = Some("east".to_owned());
-            options.write_consistency = Level::Quorum;
-        });
+        let text = refusal(&several, |options| options.write_consistency = Level::Quorum);
         assert!(text.contains("QUORUM") && text.contains("anabranch_plays"), "{text}");
-        let mut options = CassandraOptions::new(["127.0.0.1:9042"]);
-        options.local_datacenter = Some("east".to_owned());
-        several.check(&options).unwrap();
+        several.check(&options()).unwrap();
     }
 }

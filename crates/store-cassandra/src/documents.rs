@@ -210,10 +210,13 @@ impl Inside {
         for attempt in 0..ATTEMPTS {
             let error = match self.try_change(change).await {
                 Ok(true) => return Ok(CasOutcome::Applied(change.version)),
+                Ok(false) if attempt == 0 => return self.explain_conflict(change).await,
+                // An earlier attempt may have been, after all, and somebody went on from there.
                 Ok(false) => {
-                    // What an earlier attempt did can't be ruled out by a read that fails.
-                    let explained = self.explain_conflict(change).await;
-                    return explained.map_err(|error| if attempt > 0 { unknown(error.to_string()) } else { error });
+                    return match self.settle(change).await {
+                        Settled::Outcome(outcome) => Ok(outcome),
+                        Settled::Unchanged | Settled::Unknown => Err(failure),
+                    };
                 }
                 Err(TryError::Driver(error)) => error,
                 Err(TryError::Answer(error)) => return Err(unknown(error.to_string())),
@@ -247,7 +250,7 @@ impl Inside {
         applied(answer.map_err(|error| TryError::Driver(Box::new(error)))?).map_err(TryError::Answer)
     }
 
-    /// Not applied: because of what is there, or because an attempt before this one was, though its answer was lost.
+    /// Not applied because of what is there.
     async fn explain_conflict(&self, change: &Change<'_>) -> Result<CasOutcome, StoreError> {
         let stored = self.stored(change.key).await?;
         Ok(match stored {

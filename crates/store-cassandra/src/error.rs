@@ -1,7 +1,7 @@
 //! Why the store can't be reached, and what an error of the driver means for whoever called: above all, whether
 //! something may have been changed.
 
-use std::path::PathBuf;
+use std::{fmt, path::PathBuf};
 
 use anabranch_store::StoreError;
 use scylla::errors::{DbError, ExecutionError, PrepareError, RequestAttemptError};
@@ -60,6 +60,47 @@ pub(crate) enum Fate {
     Refused,
 }
 
+/// Why a call has no answer.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Its time passed before anything was sent.
+    Late,
+    Driver(Box<ExecutionError>),
+}
+
+impl Failure {
+    /// What became of it, if it was an idempotent write.
+    pub(crate) fn fate(&self) -> Fate {
+        match self {
+            Failure::Late => Fate::NotDone,
+            Failure::Driver(error) => fate(error),
+        }
+    }
+
+    /// Whether it was sent, and took too long.
+    pub(crate) fn took_too_long(&self) -> bool {
+        match self {
+            Failure::Late => false,
+            Failure::Driver(error) => timed_out(error) || matches!(**error, ExecutionError::RequestTimeout(_)),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Late => f.write_str("the time for the call has passed"),
+            Failure::Driver(error) => error.fmt(f),
+        }
+    }
+}
+
+impl From<ExecutionError> for Failure {
+    fn from(error: ExecutionError) -> Self {
+        Failure::Driver(Box::new(error))
+    }
+}
+
 /// What became of an idempotent write that failed.
 pub(crate) fn fate(error: &ExecutionError) -> Fate {
     match error {
@@ -102,8 +143,12 @@ fn fate_of_attempt(error: &RequestAttemptError) -> Fate {
 
 /// What a read answers: it changes nothing, so there is nothing unknown about it.
 pub(crate) fn read_error(error: &ExecutionError) -> StoreError {
-    let reason = error.to_string();
-    match fate(error) {
+    read_failure(fate(error), error.to_string())
+}
+
+/// As [`read_error`], by what became of it.
+pub(crate) fn read_failure(fate: Fate, reason: String) -> StoreError {
+    match fate {
         Fate::NotDone | Fate::Unknown => StoreError::Unavailable { reason },
         // The node that was asked hasn't heard of the table yet, which another one has made or shown.
         Fate::NotUnderstood if reason.contains("does not exist") => StoreError::Unavailable { reason },
@@ -117,7 +162,7 @@ pub(crate) fn timed_out(error: &ExecutionError) -> bool {
 }
 
 /// Stored bytes that aren't what this store writes.
-pub(crate) fn corrupt(what: &str, error: impl std::fmt::Display) -> StoreError {
+pub(crate) fn corrupt(what: &str, error: impl fmt::Display) -> StoreError {
     StoreError::Corrupt { reason: format!("{what}: {error}") }
 }
 

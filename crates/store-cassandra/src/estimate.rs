@@ -21,7 +21,8 @@ impl Inside {
     /// What all nodes say of a table, together. A node that doesn't answer fails it: a sum without it would be wrong.
     pub(crate) async fn estimate(&self, name: &TableName) -> Result<TableEstimate, StoreError> {
         let table = self.table(name)?;
-        if self.is_missing(&table).await {
+        let deadline = self.env.monotonic().saturating_add(self.options.metadata_timeout);
+        if self.is_gone(&table, deadline).await {
             return Err(self.no_such_table(name));
         }
         let (keyspace, name) = (table.place.keyspace.as_str(), table.place.table.as_str());

@@ -30,11 +30,20 @@ pub(crate) fn place(options: &CassandraOptions, table: &TableName) -> Result<Pla
     if table.table.is_empty() || !table.table.chars().all(letters) {
         return Err(format!("`{}` can't name a table: a-z, 0-9 and _ can", table.table));
     }
+    Ok(place_if(options.shared_keyspace.contains(&table.namespace), options, table))
+}
+
+/// Where a table lies for one who has chosen the other way for its namespace.
+pub(crate) fn other_place(options: &CassandraOptions, table: &TableName) -> Place {
+    place_if(!options.shared_keyspace.contains(&table.namespace), options, table)
+}
+
+fn place_if(shared: bool, options: &CassandraOptions, table: &TableName) -> Place {
     let prefix = &options.keyspace_prefix;
-    Ok(match options.shared_keyspace.contains(&table.namespace) {
+    match shared {
         true => Place { keyspace: prefix.clone(), table: fit(&format!("{}__{}", table.namespace, table.table)) },
         false => Place { keyspace: fit(&format!("{prefix}_{}", table.namespace)), table: fit(&table.table) },
-    })
+    }
 }
 
 /// Whether a keyspace belongs to the store with this prefix. Another store's prefix may begin with ours: its tables

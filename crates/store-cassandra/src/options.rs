@@ -198,11 +198,15 @@ impl FromStr for Replication {
             let (name, copies) = place.trim().split_once(':')?;
             Some((name.trim().to_owned(), copies.trim().parse().ok()?))
         };
-        let places: Option<BTreeMap<String, u8>> = text.split(',').map(place).collect();
-        places
-            .filter(|places| places.keys().all(|name| !name.is_empty()))
-            .map(Replication::PerDatacenter)
-            .ok_or_else(wrong)
+        let places: Option<Vec<(String, u8)>> = text.split(',').map(place).collect();
+        let places = places.filter(|places| places.iter().all(|(name, _)| !name.is_empty())).ok_or_else(wrong)?;
+        let mut copies = BTreeMap::new();
+        for (name, number) in places {
+            if copies.insert(name.clone(), number).is_some() {
+                return Err(format!("`{text}` names the data centre `{name}` twice"));
+            }
+        }
+        Ok(Replication::PerDatacenter(copies))
     }
 }
 
@@ -232,7 +236,7 @@ impl Level {
         matches!(self, Level::One | Level::LocalOne)
     }
 
-    fn is_local(self) -> bool {
+    pub(crate) fn is_local(self) -> bool {
         matches!(self, Level::LocalOne | Level::LocalQuorum)
     }
 
@@ -462,7 +466,7 @@ mod tests {
         for text in ["3", "east:3,west:2"] {
             assert_eq!(text.parse::<Replication>().unwrap().to_string(), text);
         }
-        for text in ["", "three", "east", "east:x", ":3", "300"] {
+        for text in ["", "three", "east", "east:x", ":3", "300", "east:3,east:2"] {
             assert!(text.parse::<Replication>().is_err(), "{text}");
         }
     }

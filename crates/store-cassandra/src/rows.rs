@@ -59,7 +59,7 @@ impl<'a> Rows<'a> {
         }
         let key = self.key.clone();
         let mut both = self.column()?;
-        let value = part(&mut both)?.map(|value| self.frame.slice_ref(value)).unwrap_or_default();
+        let value = part(&mut both)?.map(|value| self.frame.slice_ref(value)).ok_or_else(no_column)?;
         let metadata = part(&mut both)?.map(|metadata| self.frame.slice_ref(metadata));
         let position = Position { time: Timestamp::from_nanos(i64::from_be_bytes(time)), id };
         Ok(Row { position, item: Item { key, value, metadata } })
@@ -159,6 +159,15 @@ mod tests {
             rows().iter().zip([true, true, false, true]).flat_map(|(row, all)| answered(row, all)).collect();
         assert_eq!(read(answer, 4).unwrap(), rows());
         assert_eq!(read(Vec::new(), 0).unwrap(), []);
+    }
+
+    /// Nobody writes one: it is not an empty value.
+    #[test]
+    fn a_value_that_is_null_is_corrupt() {
+        let mut answer = answered(&row(3, "c", "k", ""), true);
+        let value = answer.len() - 8;
+        answer[value..value + 4].copy_from_slice(&(-1_i32).to_be_bytes());
+        assert_eq!(read(answer, 1).expect_err("it has no value").kind(), ErrorKind::Corrupt);
     }
 
     /// An answer that is cut off anywhere is told, not taken for a shorter one.

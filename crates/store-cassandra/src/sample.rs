@@ -54,10 +54,11 @@ impl Inside {
         loop {
             let wanted = (count - keys.len()).min(KEYS);
             let values = (token_of(from),);
-            let answer = self.read_answer(table, Shape::Partitions, &values, wanted, state, self.sample_terms()).await;
+            let terms = self.sample_terms();
+            let answer = self.read_answer(table, Shape::Partitions, &values, wanted, state, terms).await;
             let (answer, next) = match answer {
                 Ok(answer) => answer,
-                Err(failure) => return Err(self.explain_read(name, table, failure).await),
+                Err(failure) => return Err(self.explain_read(name, table, failure, terms.deadline).await),
             };
             keys.extend(keys_of(answer)?);
             keys.truncate(count);

@@ -7,7 +7,6 @@ use anabranch_model::{EventItemKey, Interval, PartitionKey, Position};
 use anabranch_store::{After, Direction, Scan, ScanPage, ScanSpan, StoreError};
 use futures_util::future::try_join;
 use scylla::{
-    errors::ExecutionError,
     response::{PagingState, query_result::QueryResult},
     serialize::{
         SerializationError,
@@ -17,7 +16,7 @@ use scylla::{
 };
 
 use crate::{
-    error::{corrupt, unavailable},
+    error::{Failure, corrupt, unavailable},
     hedge::SecondRead,
     page::{PageBuilder, RowSize},
     rows::Rows,
@@ -143,7 +142,7 @@ impl Inside {
     pub(crate) async fn page(&self, table: &KnownTable, scan: &Scan, reach: Reach) -> Result<ScanPage, StoreError> {
         let terms = Terms { deadline: self.env.monotonic().saturating_add(scan.timeout), reach };
         match &slices(&scan.span, scan.direction)[..] {
-            [] => self.empty_page(table, scan).await,
+            [] => self.empty_page(table, scan, terms.deadline).await,
             [one] => Ok(self.read_slice(table, scan, one, terms).await?.finish()),
             // The rest of an event is seldom more than nothing: asking for it beside the rest of the partition costs no time.
             [one, other, ..] => {
@@ -156,10 +155,11 @@ impl Inside {
     }
 
     /// Nothing to read, but a table that isn't there must be told.
-    async fn empty_page(&self, table: &KnownTable, scan: &Scan) -> Result<ScanPage, StoreError> {
+    async fn empty_page(&self, table: &KnownTable, scan: &Scan, deadline: Duration) -> Result<ScanPage, StoreError> {
         match self.schema().exists(&table.place).await? {
             true => Ok(ScanPage::default()),
-            false => Err(self.no_such_table(&scan.table)),
+            false if self.is_gone(table, deadline).await => Err(self.no_such_table(&scan.table)),
+            false => Err(unavailable(format!("nodes don't agree on whether {} is there", table.place))),
         }
     }
 
@@ -175,11 +175,16 @@ impl Inside {
         let values = ReadValues { partition: &scan.partition, bounds };
         let mut state = PagingState::start();
         loop {
-            let wanted = page.wanted(table.row_size.bytes());
+            let wanted = page.wanted(&table.row_size);
             let answer = self.read_answer(table, shape, &values, wanted, state, terms).await;
             let (rows, next) = match answer {
                 Ok(answer) => answer,
-                Err(failure) => return Err(self.explain_read(&scan.table, table, failure).await),
+                Err(failure) => {
+                    if failure.took_too_long() {
+                        table.row_size.came_too_late();
+                    }
+                    return Err(self.explain_read(&scan.table, table, failure, terms.deadline).await);
+                }
             };
             let all_taken = take_rows(rows, &mut page, &table.row_size)?;
             match next {
@@ -203,13 +208,12 @@ impl Inside {
         rows: usize,
         state: PagingState,
         terms: Terms,
-    ) -> Result<(QueryResult, Option<PagingState>), ReadFailure> {
-        let mut statement =
-            table.statement(&self.session, shape).await.map_err(|error| ReadFailure::driver(error.into()))?;
+    ) -> Result<(QueryResult, Option<PagingState>), Failure> {
+        let mut statement = self.statement(table, shape, terms.deadline).await?;
         let begun = self.env.monotonic();
         let left = terms.deadline.saturating_sub(begun);
         if left.is_zero() {
-            return Err(ReadFailure::Late);
+            return Err(Failure::Late);
         }
         statement.set_request_timeout(Some(left));
         statement.set_page_size(i32::try_from(rows).unwrap_or(i32::MAX));
@@ -226,30 +230,11 @@ impl Inside {
             (None, Reach::Everywhere) => &self.profiles.reads_everywhere,
         };
         statement.set_execution_profile_handle(Some(profile.clone()));
-        let (answer, next) =
-            self.session.execute_single_page(&statement, values, state).await.map_err(ReadFailure::driver)?;
+        let (answer, next) = self.session.execute_single_page(&statement, values, state).await?;
         if terms.reach == Reach::Here {
             self.hedge.took(self.env.monotonic().saturating_sub(begun));
         }
         Ok((answer, next.into_paging_control_flow().continue_value()))
-    }
-}
-
-/// Why there is no answer.
-#[derive(Debug)]
-pub(crate) enum ReadFailure {
-    /// The deadline passed between two answers.
-    Late,
-    Driver(Box<ExecutionError>),
-}
-
-impl ReadFailure {
-    fn driver(error: ExecutionError) -> Self {
-        ReadFailure::Driver(Box::new(error))
-    }
-
-    pub(crate) fn late() -> StoreError {
-        unavailable("the time for the call has passed")
     }
 }
 

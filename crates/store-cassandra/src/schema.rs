@@ -129,6 +129,19 @@ impl Schema<'_> {
         Ok(true)
     }
 
+    /// Refuses to make a table that lies elsewhere already: a server with another `shared_keyspace` has made it, and neither would
+    /// see what the other writes.
+    pub(crate) async fn check_elsewhere(&self, table: &TableName) -> Result<(), StoreError> {
+        let elsewhere = names::other_place(self.options, table);
+        let comment = self.comment(&elsewhere).await?.unwrap_or_default();
+        match names::from_comment(&self.options.keyspace_prefix, &comment) {
+            Some(there) if there == *table => Err(refused(format!(
+                "another server has made the table {table} as {elsewhere}: shared_keyspace must be the same for all servers"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
     /// Makes a table of rows, unless it is there. `id` is what all agree on who make it now.
     pub(crate) async fn create_table(&self, table: &TableName, place: &Place, id: u128) -> Result<(), StoreError> {
         self.create_keyspace(&place.keyspace).await?;

@@ -88,8 +88,14 @@ impl KnownTable {
         KnownTable { place, row_size: RowSize::default(), prepared: RwLock::default() }
     }
 
-    /// The statement of a shape. Those who come while it is being prepared wait for the same one.
-    pub(crate) async fn statement(&self, session: &Session, shape: Shape) -> Result<PreparedStatement, PrepareError> {
+    /// The statement of a shape, if it was prepared.
+    pub(crate) fn prepared(&self, shape: Shape) -> Option<PreparedStatement> {
+        self.cell(shape).get().cloned()
+    }
+
+    /// The statement of a shape. Those who come while it is being prepared wait for the same one. The driver waits for every node,
+    /// however long: whoever calls has a deadline.
+    pub(crate) async fn prepare(&self, session: &Session, shape: Shape) -> Result<PreparedStatement, PrepareError> {
         let cell = self.cell(shape);
         let prepare = async || {
             let mut statement = session.prepare(shape.to_cql(&self.place)).await?;

@@ -18,20 +18,22 @@ use anabranch_store::{
 };
 use async_trait::async_trait;
 use bytes::Bytes;
-use scylla::client::session::Session;
+use scylla::{client::session::Session, errors::ExecutionError, statement::prepared::PreparedStatement};
 use tokio::sync::Mutex;
 
 use crate::{
     CassandraOptions, ConnectError,
     datacenters::Found,
     documents::Documents,
-    error::{read_error, refused, unavailable},
+    error::{Failure, read_failure, refused, unavailable},
     names,
-    scan::ReadFailure,
     schema::Schema,
     session::{self, Profiles},
-    statements::{KnownTable, KnownTables},
+    statements::{KnownTable, KnownTables, Shape},
 };
+
+/// The least time for a look at whether a table is gone, after a call that took all of its own.
+const LEAST_LOOK: Duration = Duration::from_millis(500);
 
 /// The store on a Cassandra cluster, which other servers may use at the same time.
 pub struct CassandraStore {
@@ -73,8 +75,13 @@ impl CassandraStore {
         schema.prepare_documents().await?;
         schema.check_places().await?;
         let (prefix, timeout) = (&options.keyspace_prefix, options.metadata_timeout);
-        let documents = Documents::prepare(&session, prefix, &profiles, timeout).await;
-        let documents = documents.map_err(|error| ConnectError::Schema(unavailable(error.to_string())))?;
+        let documents = env.timeout(timeout, Documents::prepare(&session, prefix, &profiles, timeout)).await;
+        let reason = match documents {
+            Ok(Ok(documents)) => Ok(documents),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err(format!("a node that is connected has not prepared statements for {timeout:?}")),
+        };
+        let documents = reason.map_err(|reason| ConnectError::Schema(unavailable(reason)))?;
         let (tables, schema_turn) = (KnownTables::default(), Mutex::default());
         let inside = Inside { env, options, session, profiles, hedge, documents, tables, schema_turn };
         Ok(CassandraStore { inside: Arc::new(inside), closed: Arc::default(), reach: Reach::Here })
@@ -101,21 +108,51 @@ impl Inside {
         StoreError::NoSuchTable { table: table.clone() }
     }
 
-    /// Whether a table is gone, as far as can be seen.
+    /// The statement of a shape for a table, prepared by then.
+    pub(crate) async fn statement(
+        &self,
+        table: &KnownTable,
+        shape: Shape,
+        deadline: Duration,
+    ) -> Result<PreparedStatement, Failure> {
+        if let Some(prepared) = table.prepared(shape) {
+            return Ok(prepared);
+        }
+        let left = deadline.saturating_sub(self.env.monotonic());
+        // Boxed: it is seldom needed, and would make every read's future larger.
+        let preparing = Box::pin(table.prepare(&self.session, shape));
+        let prepared = self.env.timeout(left, preparing).await.map_err(|_| Failure::Late)?;
+        prepared.map_err(|error| ExecutionError::from(error).into())
+    }
+
+    /// Whether a table is gone, as far as the node that answers knows.
     pub(crate) async fn is_missing(&self, table: &KnownTable) -> bool {
         self.schema().exists(&table.place).await == Ok(false)
     }
 
+    /// Whether a table was dropped. A node that came back just now may not know one that others do, with all that was written into it.
+    pub(crate) async fn is_gone(&self, table: &KnownTable, deadline: Duration) -> bool {
+        let left = deadline.saturating_sub(self.env.monotonic()).max(LEAST_LOOK);
+        let look = Box::pin(async {
+            self.is_missing(table).await
+                && self.session.await_schema_agreement().await.is_ok()
+                && self.is_missing(table).await
+        });
+        self.env.timeout(left, look).await == Ok(true)
+    }
+
     /// What to answer for a read that failed.
-    pub(crate) async fn explain_read(&self, name: &TableName, table: &KnownTable, failure: ReadFailure) -> StoreError {
-        let error = match failure {
-            ReadFailure::Late => return ReadFailure::late(),
-            ReadFailure::Driver(error) => error,
-        };
-        if self.is_missing(table).await {
-            return self.no_such_table(name);
+    pub(crate) async fn explain_read(
+        &self,
+        name: &TableName,
+        table: &KnownTable,
+        failure: Failure,
+        deadline: Duration,
+    ) -> StoreError {
+        match failure {
+            Failure::Driver(_) if self.is_gone(table, deadline).await => self.no_such_table(name),
+            failure => read_failure(failure.fate(), failure.to_string()),
         }
-        read_error(&error)
     }
 }
 
@@ -140,6 +177,7 @@ impl Store for CassandraStore {
             let _ = inside.session.await_schema_agreement().await;
             return Ok(());
         }
+        inside.schema().check_elsewhere(table).await?;
         let id = inside.agree_on_id(&known.place).await?;
         inside.schema().create_table(table, &known.place, id).await
     }
@@ -156,7 +194,11 @@ impl Store for CassandraStore {
     }
 
     async fn tables(&self) -> Result<Vec<TableName>, StoreError> {
-        self.inside()?.schema().tables().await
+        let inside = self.inside()?;
+        // Whoever drops all that are there may not miss one because the node that answers hasn't heard of it.
+        let agreed = inside.session.await_schema_agreement().await;
+        agreed.map_err(|error| unavailable(format!("nodes don't agree on which tables are there: {error}")))?;
+        inside.schema().tables().await
     }
 
     async fn write(&self, batches: Vec<PartitionBatch>, timeout: Duration) -> Vec<Result<(), StoreError>> {

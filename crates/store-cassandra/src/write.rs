@@ -9,12 +9,11 @@ use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use scylla::{
     client::execution_profile::ExecutionProfileHandle,
-    errors::ExecutionError,
     statement::batch::{Batch, BatchStatement, BatchType},
 };
 
 use crate::{
-    error::{Fate, fate, refused, unavailable, unknown},
+    error::{Failure, Fate, refused, unavailable, unknown},
     scan::partition_values,
     statements::{KnownTable, Shape},
     store::{Inside, Reach},
@@ -106,7 +105,7 @@ impl Inside {
         loop {
             let left = deadline.saturating_sub(self.env.monotonic());
             let Err(error) = self.attempt(table, batch, rows, changes, left.min(share)).await else { return Ok(()) };
-            let fate = fate(&error);
+            let fate = error.fate();
             may_be_written |= fate == Fate::Unknown;
             if matches!(fate, Fate::NotUnderstood | Fate::Refused) || self.is_over(deadline) {
                 return Err(self.explain_write(table, batch, &error, may_be_written, deadline).await);
@@ -125,15 +124,16 @@ impl Inside {
         rows: &[&Row],
         changes: &ExecutionProfileHandle,
         timeout: Duration,
-    ) -> Result<(), ExecutionError> {
-        let mut insert = table.statement(&self.session, Shape::Insert).await?;
+    ) -> Result<(), Failure> {
+        let deadline = self.env.monotonic().saturating_add(timeout);
+        let mut insert = self.statement(table, Shape::Insert, deadline).await?;
         let partition = partition_values(&batch.partition);
         let values = |row| row_values(partition, row);
         if let [row] = rows {
             insert.set_timestamp(Some(batch.write_time_micros));
             insert.set_request_timeout(Some(timeout));
             insert.set_execution_profile_handle(Some(changes.clone()));
-            return self.session.execute_unpaged(&insert, values(row)).await.map(drop);
+            return Ok(self.session.execute_unpaged(&insert, values(row)).await.map(drop)?);
         }
         let statements = vec![BatchStatement::from(insert); rows.len()];
         let mut together = Batch::new_with_statements(BatchType::Unlogged, statements);
@@ -142,7 +142,7 @@ impl Inside {
         together.set_request_timeout(Some(timeout));
         together.set_execution_profile_handle(Some(changes.clone()));
         let values: Vec<RowValues<'_>> = rows.iter().map(|row| values(row)).collect();
-        self.session.batch(&together, values).await.map(drop)
+        Ok(self.session.batch(&together, values).await.map(drop)?)
     }
 
     /// What to answer for the last of some attempts.
@@ -150,7 +150,7 @@ impl Inside {
         &self,
         table: &KnownTable,
         batch: &PartitionBatch,
-        error: &ExecutionError,
+        error: &Failure,
         may_be_written: bool,
         deadline: Duration,
     ) -> StoreError {
@@ -158,7 +158,7 @@ impl Inside {
             return self.no_such_table(&batch.table);
         }
         let reason = error.to_string();
-        match fate(error) {
+        match error.fate() {
             // An earlier attempt may have arrived: the last one doesn't make that undone.
             _ if may_be_written => unknown(reason),
             Fate::NotDone | Fate::Unknown => unavailable(reason),
@@ -166,16 +166,6 @@ impl Inside {
             Fate::NotUnderstood if reason.contains("does not exist") => unavailable(reason),
             Fate::NotUnderstood | Fate::Refused => refused(reason),
         }
-    }
-
-    /// Whether a table was dropped. A node that came back just now may not know one that others do, with all that was written into it.
-    async fn is_gone(&self, table: &KnownTable, deadline: Duration) -> bool {
-        if !self.is_missing(table).await {
-            return false;
-        }
-        let left = deadline.saturating_sub(self.env.monotonic()).max(LEAST_ATTEMPT);
-        let agreed = self.env.timeout(left, self.session.await_schema_agreement()).await;
-        matches!(agreed, Ok(Ok(_))) && self.is_missing(table).await
     }
 
     fn is_over(&self, deadline: Duration) -> bool {

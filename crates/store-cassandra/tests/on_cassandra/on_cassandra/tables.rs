@@ -198,6 +198,21 @@ async fn a_namespace_that_was_given_another_place_is_not_served() {
     open(&prefix).await;
 }
 
+/// W1: two servers that both run before the namespace is made, and disagree on where it lies.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_is_not_made_in_two_places_by_servers_of_other_settings_w1() {
+    let prefix = fresh_prefix();
+    let mut shared = options(&prefix).await;
+    shared.shared_keyspace.insert(NamespaceName::new("plays").unwrap());
+    let stores = [open(&prefix).await, Arc::new(CassandraStore::connect(shared, Env::system()).await.unwrap())];
+    for (day, [one, other]) in [(1, [&stores[0], &stores[1]]), (2, [&stores[1], &stores[0]])] {
+        let table = table_of("plays", &format!("data_2026032{day}"));
+        one.create_table(&table).await.unwrap();
+        let error = other.create_table(&table).await.unwrap_err().to_string();
+        assert!(error.contains("shared_keyspace"), "{error}");
+    }
+}
+
 /// No version of a name comes twice, or who expects an old one would change another document.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_document_made_again_has_a_version_of_its_own() {
