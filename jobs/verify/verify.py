@@ -124,9 +124,11 @@ def unpack(stored: Iterator, pieces: list[records.Piece]) -> Iterator[tuple]:
         piece = pieces[row.number]
         key = (piece.series, piece.time_bucket, piece.original, piece.segment)
         position = blocks.Position(row.event_time, row.event_id)
-        value = bytes(row.value)
         metadata = None if row.metadata is None else bytes(row.metadata)
         try:
+            if row.value is None:
+                raise blocks.Damaged("its value is null")
+            value = bytes(row.value)
             held = [blocks.Row(position, row.event_item_key, value, metadata)]
             if row.event_item_key == "":
                 held = blocks.read_block(position, value, metadata)
