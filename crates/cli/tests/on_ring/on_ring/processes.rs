@@ -11,7 +11,9 @@ use std::{
 
 use anabranch_model::Timestamp;
 use anabranch_testbed::{cache, http, ports, process::ServerProcess, watchdog::Watchdog};
+use scylla::client::session_builder::SessionBuilder;
 use serde_json::Value;
+use tokio::runtime::Runtime;
 
 use super::load::{Oracle, value_of};
 
@@ -37,6 +39,7 @@ shutdown_grace = \"5s\"
 /// Where everything lies, and how the store and the bus are reached.
 pub(crate) struct Site {
     directory: PathBuf,
+    nodes: Vec<String>,
     store: String,
     bus: String,
     _watchdog: Watchdog,
@@ -54,6 +57,8 @@ pub(crate) enum Role {
 pub(crate) struct ListedSplit {
     pub(crate) series: String,
     pub(crate) state: String,
+    /// Why, where something went wrong.
+    pub(crate) reason: String,
 }
 
 impl Site {
@@ -63,6 +68,7 @@ impl Site {
         let watchdog = Watchdog::over(&directory).unwrap();
         Site {
             store: format!("cassandra://{}", nodes.join(",")),
+            nodes,
             bus: format!("kafka://{broker}"),
             directory,
             _watchdog: watchdog,
@@ -123,6 +129,25 @@ impl Site {
         oracle.acknowledge(series, &events);
     }
 
+    /// Puts a row where none belongs, into the first piece that this series is about to have.
+    pub(crate) fn spoil(&self, servers: &[Anabranch], series: &str) {
+        let split: Value =
+            serde_json::from_str(&self.run(servers, &["split", "show", "plays", series, "--output", "json"])).unwrap();
+        let planned = &split["nextSegment"]["postSplitData"];
+        let piece = &planned["timeRangePartitionStrategy"]["pieces"][0];
+        let bucket = |bucket: &Value| i64::try_from(bucket.as_u64().unwrap_or(0)).unwrap();
+        let table = planned["table"].as_str().unwrap_or_else(|| panic!("nothing is planned: {split}"));
+        let cql = format!(
+            "INSERT INTO anabranch_plays.{table} (time_series_id, time_bucket, event_bucket, event_time, event_id, \
+             event_item_key, event_item_value) VALUES (?, ?, ?, ?, 'spoilt', 'note', 0x00)"
+        );
+        let values = (series, bucket(&split["timeBucket"]), bucket(&piece["eventBucket"]), NOON * 1_000_000_000);
+        Runtime::new().unwrap().block_on(async {
+            let session = SessionBuilder::new().known_nodes(&self.nodes).build().await.unwrap();
+            session.query_unpaged(cql, values).await.unwrap();
+        });
+    }
+
     /// Waits until the list of splits is as it should be.
     pub(crate) fn until(&self, servers: &[Anabranch], patience: Duration, is_so: impl Fn(&[ListedSplit]) -> bool) {
         let begun = Instant::now();
@@ -141,9 +166,11 @@ impl Site {
 fn listed(text: &str) -> Vec<ListedSplit> {
     let list: Value = serde_json::from_str(text).unwrap();
     let splits = list["splits"].as_array().cloned().unwrap_or_default();
+    let word = |split: &Value, name: &str| split[name].as_str().unwrap_or_default().to_owned();
     let listed = |split: &Value| ListedSplit {
-        series: split["timeSeriesId"].as_str().unwrap().to_owned(),
-        state: split["state"].as_str().unwrap().to_owned(),
+        series: word(split, "timeSeriesId"),
+        state: word(split, "state"),
+        reason: word(split, "reason"),
     };
     splits.iter().map(listed).collect()
 }
@@ -190,10 +217,10 @@ impl Anabranch {
         self.process.resume().unwrap();
     }
 
-    /// The state of a series' split, as the store has it now, if there is one and the store says so.
-    pub(crate) fn state_of(&self, series: &str) -> Option<String> {
+    /// A series' split, as the store has it now, if there is one and the store says so.
+    pub(crate) fn split_of(&self, series: &str) -> Option<ListedSplit> {
         let (_, list) = http::get(self.http, "/v1/namespaces/plays/splits").filter(|(status, _)| *status == 200)?;
-        listed(&list).into_iter().find(|split| split.series == series).map(|split| split.state)
+        listed(&list).into_iter().find(|split| split.series == series)
     }
 
     /// Asks it to end, and waits until it has.

@@ -209,9 +209,14 @@ impl Stage {
             // Only where it needs a new table does a split stay in PLANNED for a while.
             let slice = if state == "PLANNED" { self.imported } else { 0 };
             self.import_into(&series, slice);
-            let caught = self.catch(&series, state);
+            let caught = match state {
+                "FAILED" => self.spoil(&series) && self.catch(&series, state),
+                _ => self.catch(&series, state),
+            };
             if caught {
-                self.tell(&format!("{series} is in {state}, and both workers stand still"));
+                let reason = self.servers[0].split_of(&series).map(|split| split.reason).unwrap_or_default();
+                let why = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
+                self.tell(&format!("{series} is in {state}{why}, and both workers stand still"));
                 self.strike(Fault::WorkersKilled);
                 self.heal(Fault::WorkersKilled);
             }
@@ -225,11 +230,22 @@ impl Stage {
         self.tell(&format!("NOT TRIED: killing workers in {state}; it was over too soon in {TRIES} splits"));
     }
 
+    /// Makes sure that a split will fail (S2): one of its pieces has a row too many before it is verified. Whether there was time to.
+    fn spoil(&mut self, series: &str) -> bool {
+        let caught = self.catch(series, "SPLITTING");
+        if caught {
+            self.site.spoil(&self.servers, series);
+            self.workers.iter_mut().for_each(Anabranch::resume);
+        }
+        caught
+    }
+
     /// Stops both workers while a split is in this state. Otherwise they go on, and the answer is no.
     fn catch(&mut self, series: &str, state: &str) -> bool {
+        let state_of = |server: &Anabranch| server.split_of(series).map(|split| split.state).unwrap_or_default();
         let begun = Instant::now();
         loop {
-            let seen = self.servers[0].state_of(series).unwrap_or_default();
+            let seen = state_of(&self.servers[0]);
             if seen == state {
                 break;
             }
@@ -242,7 +258,7 @@ impl Stage {
         self.workers.iter_mut().for_each(Anabranch::pause);
         // A step that was on its way when they were stopped may arrive yet.
         thread::sleep(ARRIVAL);
-        let caught = self.servers[0].state_of(series).as_deref() == Some(state);
+        let caught = state_of(&self.servers[0]) == state;
         if !caught {
             self.workers.iter_mut().for_each(Anabranch::resume);
         }
