@@ -25,7 +25,7 @@ use crate::{
     lease::Lease,
     lifecycle::Lifecycle,
     metrics::Metrics,
-    read::Shapes,
+    read::{Caller, Shapes},
     registry::{Namespace, Registry},
     splits::{SplitOptions, Splits, waiting::told},
     tasks::{INTERVAL, TaskStatus, Tasks},
@@ -493,7 +493,7 @@ impl Engine {
     /// Reads one page of a history.
     pub async fn read(&self, request: ReadRequest) -> Result<Page, EngineError> {
         // Large, and held by everything that waits for it.
-        Box::pin(crate::read::read(self, request, ReadClass::Small)).await
+        Box::pin(crate::read::read(self, request, Caller::Client)).await
     }
 
     /// The moment it is, for what is shown beside stored times.

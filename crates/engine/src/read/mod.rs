@@ -25,7 +25,6 @@ mod shape;
 use std::time::Duration;
 
 use anabranch_model::{Order, PageToken, Record, Timestamp};
-use anabranch_store::ReadClass;
 use bytes::Bytes;
 use tracing::{Instrument as _, field::Empty};
 
@@ -112,8 +111,20 @@ pub enum PartialReason {
     Retention,
 }
 
-/// Reads one page; of a class that is at least this heavy.
-pub(crate) async fn read(engine: &Engine, request: ReadRequest, least: ReadClass) -> Result<Page, EngineError> {
+/// On whose behalf a page is read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Caller {
+    /// A client's.
+    Client,
+    /// That of a search, whose answer it is a part of: all of an answer keeps to the same limits, also if they change meanwhile (R3).
+    Search {
+        /// Larger records come in parts.
+        max_record_bytes: u64,
+    },
+}
+
+/// Reads one page.
+pub(crate) async fn read(engine: &Engine, request: ReadRequest, caller: Caller) -> Result<Page, EngineError> {
     let namespace = &request.namespace;
     let begun = engine.env.monotonic();
     let span = tracing::trace_span!(
@@ -125,7 +136,7 @@ pub(crate) async fn read(engine: &Engine, request: ReadRequest, least: ReadClass
         records = Empty,
         bytes = Empty
     );
-    let result = page::read_page(engine, &request, least).instrument(span.clone()).await;
+    let result = page::read_page(engine, &request, caller).instrument(span.clone()).await;
     if let Ok(page) = &result {
         span.record("partitions", page.partitions_read);
         span.record("records", page.records.len());

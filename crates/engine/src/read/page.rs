@@ -17,6 +17,7 @@ use crate::{
     EngineError, ErrorKind, Page, Partial, PartialReason, ReadRequest, TRACE,
     engine::Engine,
     read::{
+        Caller,
         groups::{Group, Groups},
         records::{Fetching, Head, RecordReader, Stop},
         request::Plan,
@@ -33,9 +34,12 @@ const FILTERED_ROWS: usize = 1024;
 const LEAST_ROWS: usize = 16;
 const LEAST_BYTES: usize = 64 << 10;
 
-pub(crate) async fn read_page(engine: &Engine, request: &ReadRequest, least: ReadClass) -> Result<Page, EngineError> {
+pub(crate) async fn read_page(engine: &Engine, request: &ReadRequest, caller: Caller) -> Result<Page, EngineError> {
     let mut plan = Plan::check(engine, request)?;
-    plan.class = plan.class.max(least);
+    if let Caller::Search { max_record_bytes } = caller {
+        plan.class = ReadClass::Bulk;
+        plan.max_record_bytes = max_record_bytes as usize;
+    }
     let page = fill(engine, &plan).await?;
     engine.tuning.reads.note(&plan, page.next.as_ref(), engine.env.now());
     Ok(page)

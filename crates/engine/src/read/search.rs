@@ -4,12 +4,10 @@ use std::time::Duration;
 
 use anabranch_model::{Order, Record, Timestamp};
 
-use anabranch_store::ReadClass;
-
 use crate::{
     EngineError, Partial, PartialReason, Query, ReadRequest,
     engine::Engine,
-    read::{read, request::first_token},
+    read::{Caller, read, request::first_token},
 };
 
 /// Series that one search may name.
@@ -66,6 +64,7 @@ impl Engine {
         let wanted = wanted.min(config.page_limits.max_page_size) as usize;
         let asked = if request.page_bytes == 0 { config.page_limits.default_page_bytes } else { request.page_bytes };
         let mut bytes_left = asked.min(config.page_limits.max_page_bytes);
+        let caller = Caller::Search { max_record_bytes: config.page_limits.max_record_bytes };
         let (mut at, mut token) = position(&request.series, &request.page_token)?;
         let begun = (at, token.clone());
         let mut page = SearchPage::default();
@@ -84,7 +83,7 @@ impl Engine {
             }
             let records_left = wanted - page.records.len();
             let part = part(request, at, token.clone(), records_left, bytes_left, left);
-            let found = Box::pin(read(self, part, ReadClass::Bulk)).await?;
+            let found = Box::pin(read(self, part, caller)).await?;
             let bytes: u64 = found.records.iter().map(|record| record.bytes() as u64).sum();
             // A record bigger than all that is left waits for the next page (R3).
             if bytes > bytes_left && !page.records.is_empty() {

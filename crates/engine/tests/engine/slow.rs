@@ -11,7 +11,8 @@ use std::{
 };
 
 use anabranch_engine::{
-    Engine, EngineError, EngineOptions, ErrorKind, Filter, PartialReason, ReadRequest, WriteOutcome, WriteRequest,
+    Engine, EngineError, EngineOptions, ErrorKind, Filter, PartialReason, ReadRequest, SearchRequest, WriteOutcome,
+    WriteRequest,
 };
 use anabranch_model::{NamespaceConfig, NamespaceName, Order, Record, Timestamp};
 use anabranch_store::Store;
@@ -92,6 +93,28 @@ fn a_page_that_could_not_move_is_deadline_exceeded() {
         let hurried = ReadRequest { timeout: Some(Duration::from_millis(100)), ..history("a") };
         assert_eq!(world.read(hurried).await.unwrap_err().kind(), ErrorKind::DeadlineExceeded);
         assert_eq!(world.read(history("a")).await.unwrap().records.len(), 1);
+    });
+}
+
+/// R3: an answer that is made of several histories keeps to one set of limits, also where they change between two of them.
+#[test]
+fn a_search_keeps_to_the_limits_that_it_began_with() {
+    run_slow(|world, slow| async move {
+        let limit = |bytes| move |config: &mut NamespaceConfig| config.page_limits.max_record_bytes = bytes;
+        world.engine.update_namespace("plays", limit(1024)).await.unwrap();
+        let value = "v".repeat(700);
+        let large = |series| event(series, world.now(), "e", &[("k", &value), ("l", &value), ("m", &value)]);
+        world.write(vec![large("a"), large("b")]).await.unwrap();
+        slow.scan_millis.store(20, Ordering::Relaxed);
+        let series = ["a", "b"].map(str::to_owned).to_vec();
+        let request = SearchRequest { namespace: "plays".to_owned(), series, ..SearchRequest::default() };
+        let engine = world.engine.clone();
+        let searching = world.env.spawn(async move { engine.search(&request).await });
+        world.env.sleep(Duration::from_millis(30)).await;
+        world.engine.update_namespace("plays", limit(1 << 20)).await.unwrap();
+        let page = searching.await.unwrap().unwrap();
+        let parts: Vec<_> = page.records.iter().map(|(series, part)| (series.as_str(), part.items.len())).collect();
+        assert_eq!(parts, [("a", 1), ("a", 1), ("a", 1), ("b", 1), ("b", 1), ("b", 1)]);
     });
 }
 
