@@ -11,16 +11,22 @@ use scylla::{
     },
     frame::frame_errors::FrameHeaderParseError,
 };
-use tokio::net::TcpStream;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
 use tokio_rustls::{
     TlsConnector,
     rustls::{self, ClientConfig, InvalidMessage, RootCertStore, crypto::ring, pki_types::ServerName},
 };
 
-use crate::{CassandraOptions, ConnectError};
+use crate::{CassandraOptions, ConnectError, session::client_config};
 
 /// How Cassandra begins when it couldn't look a login up, which is no verdict.
 const NOT_LOOKED_UP: &str = "Unable to perform authentication";
+
+/// Asks a node what it offers: version 4, no flags, stream 0, OPTIONS, nothing more.
+const OPTIONS: [u8; 9] = [4, 0, 0, 0, 5, 0, 0, 0, 0];
 
 /// Why a node won't have us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,10 +50,9 @@ pub(crate) async fn explain(error: &NewSessionError, options: &CassandraOptions,
     let (nodes, reason) = (options.contact_points.join(", "), error.to_string());
     let refusal = match last_connection(error) {
         Some(last) => match refusal(last) {
-            // A node that wants TLS closes what isn't; so does one that is about to end.
-            None if options.tls.is_none() && is_broken(last) && any_speaks_tls(options, env).await => {
-                Some(Refusal::WantsTls)
-            }
+            // A node that wants TLS closes what isn't; so does one that is about to end. And where a node says why, the driver may
+            // not have heard it.
+            None if is_broken(last) => asked_again(options, env).await,
             refusal => refusal,
         },
         None => None,
@@ -138,23 +143,33 @@ fn advice(refusal: Refusal, options: &CassandraOptions) -> String {
     }
 }
 
-/// Whether any of the nodes begins to speak TLS when it is greeted so. Nothing is trusted: to be shown a certificate is enough.
-async fn any_speaks_tls(options: &CassandraOptions, env: &Env) -> bool {
-    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
-    let Ok(config) = config.with_safe_default_protocol_versions() else { return false };
-    let config = config.with_root_certificates(RootCertStore::empty()).with_no_client_auth();
+/// What any of the nodes says by TLS to one who asks what it offers, and listens. Without TLS it is greeted by it all the same.
+async fn asked_again(options: &CassandraOptions, env: &Env) -> Option<Refusal> {
+    let config = match &options.tls {
+        Some(tls) => client_config(tls).ok()?,
+        // Nothing is trusted: to be shown a certificate is enough.
+        None => ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .ok()?
+            .with_root_certificates(RootCertStore::empty())
+            .with_no_client_auth(),
+    };
     let connector = TlsConnector::from(Arc::new(config));
     for node in &options.contact_points {
         let greeting = async {
-            let stream = TcpStream::connect(node).await.ok()?;
-            let name = ServerName::from(stream.peer_addr().ok()?.ip());
-            connector.connect(name, stream).await.err()
+            let stream = TcpStream::connect(node).await?;
+            let name = ServerName::from(stream.peer_addr()?.ip());
+            let mut stream = connector.connect(name, stream).await?;
+            // A node that lets us in answers; one that doesn't may have closed, with its reason still to be read.
+            let _ = stream.write_all(&OPTIONS).await;
+            stream.read_u8().await
         };
-        if let Ok(Some(error)) = env.timeout(options.connect_timeout, greeting).await
-            && refused_by_tls(&error) == Some(Refusal::Untrusted)
-        {
-            return true;
+        let Ok(Err(error)) = env.timeout(options.connect_timeout, greeting).await else { continue };
+        match refused_by_tls(&error) {
+            Some(Refusal::Untrusted) if options.tls.is_none() => return Some(Refusal::WantsTls),
+            Some(refusal) if options.tls.is_some() => return Some(refusal),
+            _ => {}
         }
     }
-    false
+    None
 }

@@ -105,7 +105,7 @@ fn profiles(options: &CassandraOptions, hedge: &Arc<Hedge>) -> Profiles {
     }
 }
 
-fn client_config(options: &TlsOptions) -> Result<ClientConfig, ConnectError> {
+pub(crate) fn client_config(options: &TlsOptions) -> Result<ClientConfig, ConnectError> {
     let unusable = |path: &Path, reason: String| ConnectError::Tls { path: path.to_owned(), reason };
     let certificates = |path: &Path| -> Result<Vec<CertificateDer<'static>>, ConnectError> {
         let found = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);

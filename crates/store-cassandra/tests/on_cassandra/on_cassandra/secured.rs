@@ -162,8 +162,11 @@ async fn a_client_shows_its_certificate_to_nodes_that_want_one() {
 
     let ring = start(Tls::Clients(at("clients.pem"))).await;
     let mut options = options(&ring);
-    let refusal = is_refused(options.clone()).await;
-    assert!(refusal.contains("set cassandra.tls_certificate and cassandra.tls_key"), "{refusal}");
+    // The node says why after the handshake, and closes: the driver doesn't always hear it.
+    for _ in 0..50 {
+        let refusal = is_refused(options.clone()).await;
+        assert!(refusal.contains("set cassandra.tls_certificate and cassandra.tls_key"), "{refusal}");
+    }
     options.tls.as_mut().unwrap().client = Some((at("ours.pem"), at("ours.key")));
     is_served(options).await;
 }
