@@ -139,7 +139,7 @@ impl Site {
         let table = planned["table"].as_str().unwrap_or_else(|| panic!("nothing is planned: {split}"));
         let cql = format!(
             "INSERT INTO anabranch_plays.{table} (time_series_id, time_bucket, event_bucket, event_time, event_id, \
-             event_item_key, event_item_value) VALUES (?, ?, ?, ?, 'spoilt', 'note', 0x00)"
+             event_item_key, event_item) VALUES (?, ?, ?, ?, 'spoilt', 'note', (0x00, null))"
         );
         let values = (series, bucket(&split["timeBucket"]), bucket(&piece["eventBucket"]), NOON * 1_000_000_000);
         Runtime::new().unwrap().block_on(async {
