@@ -67,8 +67,9 @@ pub(crate) fn answers(command: &mut Command) -> bool {
     silent.status().is_ok_and(|status| status.success())
 }
 
+/// Beside what the command prints: that may be read by another program, which may stop reading before the command is done.
 fn echo(command: &Command) {
-    println!("$ {}", as_typed(command));
+    let _ = writeln!(std::io::stderr(), "$ {}", as_typed(command));
 }
 
 fn cannot_start(command: &Command) -> String {

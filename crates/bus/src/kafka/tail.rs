@@ -43,7 +43,9 @@ impl KafkaTail {
                 list.add_partition_offset(&topic, partition.id(), offset).map_err(|error| away(&error))?;
             }
             if list.count() == 0 {
-                return Err(BusError { reason: format!("there is no topic `{topic}`") });
+                return Err(BusError {
+                    reason: format!("there is no topic `{topic}` yet: servers and workers make it when they start"),
+                });
             }
             consumer.assign(&list).map_err(|error| away(&error))?;
             Ok(consumer)
