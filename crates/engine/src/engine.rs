@@ -22,6 +22,7 @@ use crate::{
     admission::Admission,
     error::{ErrorKind, no_such_namespace},
     heartbeat::Heartbeat,
+    impatience::Impatience,
     lease::Lease,
     lifecycle::Lifecycle,
     metrics::Metrics,
@@ -166,7 +167,8 @@ impl Engine {
             timeout: options.table_timeout,
             max_clock_skew: options.max_clock_skew,
         };
-        let heartbeat = Heartbeat::new(store.clone(), env.clone(), options.max_clock_skew, registry.refresh_interval());
+        let (skew, refresh, longest) = (options.max_clock_skew, registry.refresh_interval(), options.meta_timeout);
+        let heartbeat = Heartbeat::new(store.clone(), env.clone(), skew, refresh, longest);
         let admission = Admission::new(&store, &env, &options);
         metrics.watch_permits(&admission.permits, &store);
         let engine = Arc::new(Engine {
@@ -193,7 +195,7 @@ impl Engine {
             lifecycle,
             metrics,
         });
-        engine.heartbeat.begin(engine.options.meta_timeout).await;
+        engine.heartbeat.begin().await;
         engine.registry.refresh().await?; // comparing clocks may have taken a while
         engine.start_tasks();
         Ok(engine)
@@ -239,13 +241,15 @@ impl Engine {
     /// Until the queue is drained: nothing is stored by a server that has lost touch with what others changed.
     async fn run_refresh(&self) {
         let mut failing = false;
+        // Twice in the interval, so that it is also kept when a look takes its time, or is made in vain.
+        let usual = self.registry.refresh_interval() / 2;
+        let looks = Impatience::new(usual, self.options.meta_timeout);
         loop {
-            // Twice in the interval, so that it is also kept when a look takes its time, or is made in vain.
-            self.pause("refresh", INTERVAL, self.registry.refresh_interval() / 2).await;
+            self.pause("refresh", INTERVAL, if failing { usual / 4 } else { usual }).await;
             if self.is_drained() {
                 return;
             }
-            match self.registry.refresh().await {
+            match looks.call(&self.env, self.registry.refresh()).await {
                 Ok(()) => {
                     self.tasks.ended("refresh", "read the configuration", self.env.now());
                     if std::mem::take(&mut failing) {
@@ -266,16 +270,17 @@ impl Engine {
     /// Until the queue is drained: nothing is stored by a clock that nobody compares any more.
     async fn run_heartbeat(&self) {
         while !self.is_drained() {
-            let beat = self.env.timeout(self.options.meta_timeout, self.heartbeat.beat()).await;
-            let mut wait = self.heartbeat.pause();
+            let begun = self.env.monotonic();
+            let beat = self.heartbeat.beat().await;
+            let took = self.env.monotonic().saturating_sub(begun);
+            // From one to the next, however long they take: whoever is silent for two refreshes stops.
+            let usual = self.heartbeat.pause();
+            let mut wait = usual.saturating_sub(took).max(usual / 4);
             match beat {
-                Ok(Ok(())) => self.tasks.ended("heartbeat", "compared clocks with the other servers", self.env.now()),
-                failed => {
-                    wait /= 4; // whoever is silent for two refreshes stops
-                    match failed {
-                        Ok(Err(error)) => self.task_failed("heartbeat", &error),
-                        _ => self.task_failed("heartbeat", &"it took too long"),
-                    }
+                Ok(()) => self.tasks.ended("heartbeat", "compared clocks with the other servers", self.env.now()),
+                Err(error) => {
+                    wait = usual / 4;
+                    self.task_failed("heartbeat", &error);
                 }
             }
             self.pause("heartbeat", INTERVAL, wait).await;

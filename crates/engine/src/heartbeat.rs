@@ -22,7 +22,7 @@ use anabranch_store::{CasOutcome, MetaKey, Store, StoreError, Version, Versioned
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::EngineError;
+use crate::{EngineError, impatience::Impatience};
 
 const SCOPE: &str = "servers";
 /// A server that wasn't heard of for so many refreshes doesn't count.
@@ -139,6 +139,8 @@ pub(crate) struct Heartbeat {
     id: String,
     max_clock_skew: Duration,
     refresh_interval: Duration,
+    /// One that hangs doesn't cost all of the time for which a server may be silent.
+    impatience: Impatience,
     /// Held while the others are spoken to: whoever has left says nothing more.
     speaking: tokio::sync::Mutex<()>,
     state: Mutex<State>,
@@ -161,10 +163,18 @@ struct State {
 }
 
 impl Heartbeat {
-    pub(crate) fn new(store: Arc<dyn Store>, env: Env, max_clock_skew: Duration, refresh_interval: Duration) -> Self {
+    /// No heartbeat takes longer than `longest`.
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        env: Env,
+        max_clock_skew: Duration,
+        refresh_interval: Duration,
+        longest: Duration,
+    ) -> Self {
         let id = format!("{:016x}", env.random_u64());
-        let speaking = tokio::sync::Mutex::default();
-        Heartbeat { store, env, id, max_clock_skew, refresh_interval, speaking, state: Mutex::default() }
+        let impatience = Impatience::new(refresh_interval / 2, longest);
+        let (speaking, state) = (tokio::sync::Mutex::default(), Mutex::default());
+        Heartbeat { store, env, id, max_clock_skew, refresh_interval, impatience, speaking, state }
     }
 
     /// What this server is called among the others.
@@ -236,14 +246,13 @@ impl Heartbeat {
     }
 
     /// Compares clocks for the first time; over at once where no other server was heard of. What fails is left to later heartbeats.
-    pub(crate) async fn begin(&self, timeout: Duration) {
+    pub(crate) async fn begin(&self) {
         if self.refresh_interval.is_zero() {
             return;
         }
         let end = self.env.monotonic() + self.patience() * 2;
         while self.env.monotonic() < end {
-            let beat = self.env.timeout(timeout, self.beat()).await;
-            if matches!(beat, Ok(Ok(()))) && self.state().comparing.is_none() {
+            if self.beat().await.is_ok() && self.state().comparing.is_none() {
                 return;
             }
             self.env.sleep(self.pause()).await;
@@ -252,6 +261,10 @@ impl Heartbeat {
 
     /// Hears the others' time, and tells them this server's.
     pub(crate) async fn beat(&self) -> Result<(), StoreError> {
+        self.impatience.call(&self.env, self.hear_and_tell()).await
+    }
+
+    async fn hear_and_tell(&self) -> Result<(), StoreError> {
         let _speaking = self.speaking.lock().await;
         if self.state().left {
             return Ok(());
@@ -281,6 +294,15 @@ impl Heartbeat {
     }
 
     async fn tell(&self) -> Result<(), StoreError> {
+        // Once more where an earlier one, which was given up, has arrived after all.
+        if self.tell_once().await? || self.tell_once().await? {
+            return Ok(());
+        }
+        Err(StoreError::Unknown { reason: "earlier heartbeats came late".to_owned() })
+    }
+
+    /// Whether it is what this server has told last.
+    async fn tell_once(&self) -> Result<bool, StoreError> {
         let key = MetaKey::new(SCOPE, self.id.clone());
         let begun = self.env.monotonic();
         let (own, value) = {
@@ -302,12 +324,11 @@ impl Heartbeat {
                 if state.told.replace(begun).is_some_and(|told| begun.saturating_sub(told) > self.patience()) {
                     state.looked = None;
                 }
-                Ok(())
+                Ok(true)
             }
-            // Perhaps our own, which came late.
             Ok(CasOutcome::Conflict(found)) => {
                 self.state().own = found.map(|document| document.version);
-                Err(StoreError::Unknown { reason: "an earlier heartbeat came late".to_owned() })
+                Ok(false)
             }
             Err(error) => {
                 self.state().own = self.store.load(&key).await?.map(|document| document.version);

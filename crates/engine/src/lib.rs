@@ -9,6 +9,7 @@
 //! | `registry` | the namespaces that this server knows; changes by compare-and-set; refresh |
 //! | [`settings`] | changes of settings and of the block list |
 //! | [`deletion`] | namespaces are deleted in two steps |
+//! | `impatience` | calls that must come back soon, and are made anew when they hang |
 //! | `heartbeat` | servers compare their clocks; one that is off takes no writes and uses no splits |
 //! | `lifecycle` | makes slices ahead of time, closes and drops old ones, ends backfill windows |
 //! | `orphans` | drops tables without a live slice |
@@ -28,6 +29,7 @@ pub mod deletion;
 pub mod engine;
 pub mod error;
 mod heartbeat;
+mod impatience;
 mod lease;
 mod lifecycle;
 pub mod metrics;

@@ -127,6 +127,10 @@ impl Engine {
                 End::History => {
                     at += 1;
                     counting.begin_history();
+                    // There is room for one reason: the next history may have another (R2).
+                    if counting.answer.partial.is_some() {
+                        break;
+                    }
                 }
                 End::Full => break,
                 End::OutOfTime => {
@@ -177,7 +181,6 @@ impl<'a> Counting<'a> {
     fn take(&mut self, series: &str, page: Page) {
         self.answer.partitions_read += page.partitions_read;
         self.answer.bytes_read += page.bytes_read;
-        // What left the retention stays said when the next history is whole (R2).
         if page.partial.is_some_and(|partial| partial.reason == PartialReason::Retention) {
             self.answer.partial = page.partial;
         }

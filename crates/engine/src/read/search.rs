@@ -72,7 +72,7 @@ impl Engine {
             let left = deadline.saturating_sub(self.env.monotonic());
             // A page that moved may end early; one that didn't has to try.
             if left <= time / 10 && (at, token.as_str()) != (begun.0, begun.1.as_str()) {
-                page.partial.get_or_insert(Partial {
+                page.partial = Some(Partial {
                     reason: PartialReason::Slo,
                     complete_until: match request.order {
                         Order::LatestFirst => request.end.unwrap_or(Timestamp::LATEST),
@@ -98,10 +98,10 @@ impl Engine {
                 Some(next) => token = next,
                 None => (at, token) = (at + 1, String::new()),
             }
-            // What left the retention stays said when the next history is whole (R2).
-            page.partial = found.partial.or(page.partial.filter(|kept| kept.reason == PartialReason::Retention));
+            // There is room for one reason: the next history may have another (R2).
+            page.partial = found.partial;
             let full = page.records.len() >= wanted || found.bytes_full || bytes_left == 0;
-            if full || page.partial.is_some_and(|partial| partial.reason == PartialReason::Slo) {
+            if full || page.partial.is_some() {
                 break;
             }
         }

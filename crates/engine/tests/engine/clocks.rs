@@ -1,13 +1,19 @@
 //! Clocks that are set while their servers run: whatever rests on the time is refused until they agree with the others again.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use anabranch_engine::{BackfillState, Engine, EngineOptions, ErrorKind, WriteRequest};
 use anabranch_model::{Interval, NamespaceConfig, NamespaceName, Timestamp};
 use anabranch_runtime::Env;
 use anabranch_store::Store;
 
-use crate::fixture::{World, event, history, run};
+use crate::{
+    fixture::{World, event, history, run},
+    slow_store::run_slow_shared,
+};
 
 const HOUR: i64 = 3600 * 1_000_000_000;
 
@@ -80,6 +86,37 @@ fn a_server_that_starts_waits_for_one_that_was_killed_s3() {
         let waited = world.env.monotonic() - begun;
         let [least, most] = [10, 12].map(Duration::from_secs);
         assert!((least..=most).contains(&waited), "{waited:?}");
+    });
+}
+
+/// As when a node of the store stands still, and just these calls went to it: nobody waits for them until the server has lost touch.
+#[test]
+fn a_heartbeat_or_a_refresh_that_hangs_does_not_stop_its_server() {
+    run_slow_shared(|world, slow| async move {
+        let _other = join(&world).await;
+        world.env.sleep(Duration::from_secs(20)).await;
+        for lost in [&slow.lost_beats, &slow.lost_lists].repeat(5) {
+            lost.store(1, Ordering::Relaxed);
+            for _ in 0..50 {
+                world.env.sleep(Duration::from_millis(100)).await;
+                world.engine.check_ready().unwrap();
+            }
+            assert_eq!(lost.load(Ordering::Relaxed), 0);
+        }
+    });
+}
+
+/// Where a heartbeat takes longer than is usually waited for one, it is waited for all the same.
+#[test]
+fn heartbeats_may_be_slow() {
+    run_slow_shared(|world, slow| async move {
+        slow.beat_millis.store(650, Ordering::Relaxed);
+        let _other = join(&world).await;
+        world.env.sleep(Duration::from_secs(20)).await;
+        for _ in 0..300 {
+            world.env.sleep(Duration::from_millis(100)).await;
+            world.engine.check_ready().unwrap();
+        }
     });
 }
 

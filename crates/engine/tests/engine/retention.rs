@@ -6,7 +6,10 @@ use std::{
     time::Duration,
 };
 
-use anabranch_engine::{EngineOptions, ErrorKind, NamespaceRecord, PartialReason, ReadRequest, SplitOptions};
+use anabranch_engine::{
+    AggregateRequest, EngineOptions, ErrorKind, GroupBy, GroupKey, NamespaceRecord, PartialReason, ReadRequest,
+    SearchRequest, SplitOptions,
+};
 use anabranch_model::{Interval, NamespaceConfig, NamespaceName, Order, TableName, Timestamp};
 use anabranch_runtime::run_simulated;
 use anabranch_store::{MemoryStore, MetaKey, Store};
@@ -74,6 +77,65 @@ fn a_scan_that_loses_rows_to_retention_says_so() {
             assert_eq!(world.read(history("a")).await.unwrap().partial, None);
         });
     }
+}
+
+/// R2: an answer over several histories has room for one reason, and the next history may have another to be short.
+#[test]
+fn a_search_that_loses_rows_to_retention_says_so_before_it_goes_on() {
+    run(|world| async move {
+        world.namespace(short_lived()).await;
+        for at in 0..12 {
+            let both = ["a", "b"].map(|series| event(series, world.now(), &format!("e{at}"), &[("k", "v")]));
+            world.write(both.into()).await.unwrap();
+            world.env.sleep(Duration::from_secs(600)).await;
+        }
+        let series = ["a", "b"].map(str::to_owned).to_vec();
+        let mut request =
+            SearchRequest { namespace: "plays".to_owned(), series, page_size: 2, ..SearchRequest::default() };
+        request.page_token = world.engine.search(&request).await.unwrap().next_page_token.unwrap();
+        world.env.sleep(Duration::from_secs(5000)).await;
+        request.page_size = 1000;
+        let short = world.engine.search(&request).await.unwrap();
+        assert_eq!(short.partial.map(|partial| partial.reason), Some(PartialReason::Retention));
+        assert!(!short.records.is_empty() && short.records.iter().all(|(series, _)| series == "a"), "{short:?}");
+        request.page_token = short.next_page_token.unwrap();
+        let rest = world.engine.search(&request).await.unwrap();
+        assert!(rest.records.iter().all(|(series, _)| series == "b") && rest.partial.is_none(), "{rest:?}");
+        assert!(rest.next_page_token.is_none());
+    });
+}
+
+/// R2: the same of what is counted.
+#[test]
+fn an_aggregate_that_loses_rows_to_retention_says_so_before_it_goes_on() {
+    run(|world| async move {
+        world.namespace(short_lived()).await;
+        // More groups than one answer has.
+        for at in 0..12 {
+            let value = |number: usize| format!("{at}/{number}");
+            let many = |number: usize| event("a", world.now(), &value(number), &[("k", &value(number))]);
+            world
+                .write((0..900).map(many).chain([event("b", world.now(), "e", &[("k", "b")])]).collect())
+                .await
+                .unwrap();
+            world.env.sleep(Duration::from_secs(600)).await;
+        }
+        let group_by = GroupBy { item_key: Some("k".to_owned()), ..GroupBy::default() };
+        let series = ["a", "b"].map(str::to_owned).to_vec();
+        let mut request =
+            AggregateRequest { namespace: "plays".to_owned(), series, group_by, ..AggregateRequest::default() };
+        let full = world.engine.aggregate(&request).await.unwrap();
+        assert_eq!(full.partial, None);
+        request.page_token = full.next_page_token.unwrap();
+        world.env.sleep(Duration::from_secs(5000)).await;
+        let short = world.engine.aggregate(&request).await.unwrap();
+        assert_eq!(short.partial.map(|partial| partial.reason), Some(PartialReason::Retention));
+        let is_b = |group: &GroupKey| group.value.as_deref() == Some(b"b");
+        assert!(!short.groups.keys().any(is_b));
+        request.page_token = short.next_page_token.unwrap();
+        let rest = world.engine.aggregate(&request).await.unwrap();
+        assert!(rest.groups.keys().all(is_b) && !rest.groups.is_empty() && rest.partial.is_none(), "{rest:?}");
+    });
 }
 
 #[test]

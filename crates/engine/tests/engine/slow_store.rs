@@ -38,6 +38,11 @@ pub(crate) struct Slow {
     pub(crate) list_millis: AtomicU64,
     /// A change of a namespace takes so long.
     pub(crate) change_millis: AtomicU64,
+    /// A heartbeat takes so long.
+    pub(crate) beat_millis: AtomicU64,
+    /// So many of the next heartbeats, and of the next lists of namespaces, never come back.
+    pub(crate) lost_beats: AtomicU64,
+    pub(crate) lost_lists: AtomicU64,
     /// A table is gone so long after it was asked for, and then nobody is told.
     pub(crate) drop_millis: AtomicU64,
     /// Drops that were asked for.
@@ -47,6 +52,7 @@ pub(crate) struct Slow {
 }
 
 const NAMESPACES: &str = "namespaces";
+const HEARTBEATS: &str = "servers";
 
 impl Slow {
     /// As quick as the one inside, until somebody says otherwise.
@@ -71,6 +77,9 @@ impl Slow {
             records_are_away: AtomicBool::default(),
             list_millis: zero(),
             change_millis: zero(),
+            beat_millis: zero(),
+            lost_beats: zero(),
+            lost_lists: zero(),
             drop_millis: zero(),
             drops: zero(),
             cores: Semaphore::new(2),
@@ -163,6 +172,9 @@ impl Store for Slow {
     ) -> Result<Vec<(String, Versioned)>, StoreError> {
         let listed = self.inner.list(scope, after, limit).await;
         if scope == NAMESPACES {
+            if is_lost(&self.lost_lists) {
+                return std::future::pending().await;
+            }
             self.wait(&self.list_millis).await;
         }
         listed
@@ -178,12 +190,24 @@ impl Store for Slow {
         if key.scope == NAMESPACES {
             self.wait(&self.change_millis).await;
         }
+        let take = |lost: u64| lost.checked_sub(1);
+        if key.scope == HEARTBEATS {
+            self.wait(&self.beat_millis).await;
+        }
+        if key.scope == HEARTBEATS && self.lost_beats.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok() {
+            return std::future::pending().await;
+        }
         self.inner.compare_and_set(key, expected, value).await
     }
 
     async fn close(&self) -> Result<(), StoreError> {
         self.inner.close().await
     }
+}
+
+/// Whether this is one of those that are lost.
+fn is_lost(lost: &AtomicU64) -> bool {
+    lost.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |lost| lost.checked_sub(1)).is_ok()
 }
 
 /// A namespace whose pages may take a second, on a slow store.

@@ -151,7 +151,7 @@ fn a_plan_made_from_one_replica_is_found_s2() {
 
 #[test]
 fn a_filter_that_is_believed_for_ever_is_found_s6() {
-    assert_found_inside(Bug::KeepsOldFilter, 40, "S6");
+    assert_found_inside(Bug::KeepsOldFilter, 120, "S6");
 }
 
 #[test]
