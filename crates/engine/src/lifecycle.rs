@@ -247,9 +247,8 @@ impl Lifecycle {
     /// Drops the pieces and the split records of a slice (L1). A worker that still held one finds neither table nor record.
     async fn drop_splits(&self, name: &NamespaceName, slice: &Slice) -> Result<(), EngineError> {
         let slice_name = slice.name();
-        let pieces = format!("wide_{slice_name}_");
         for table in self.timed(self.store.tables()).await? {
-            if table.namespace == *name && table.table.starts_with(&pieces) {
+            if table.namespace == *name && table.pieces_of() == Some(&slice_name) {
                 self.timed(self.store.drop_table(&table)).await?;
             }
         }

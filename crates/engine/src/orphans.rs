@@ -97,8 +97,7 @@ impl Engine {
 fn claims(name: &NamespaceName, record: &NamespaceRecord, table: &TableName) -> bool {
     let of_slice = |slice: &Slice| {
         let original = slice.table(name).table;
-        let pieces = table.table.strip_prefix("wide_").and_then(|rest| rest.strip_prefix(original.as_str()));
-        table.table == original || pieces.is_some_and(|generation| generation.starts_with('_'))
+        table.table == original || table.pieces_of() == Some(&original)
     };
     record.deleting || record.slices.iter().any(of_slice)
 }

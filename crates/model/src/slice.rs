@@ -42,6 +42,9 @@ pub enum SliceState {
     Dropping,
 }
 
+/// How names of tables for pieces begin.
+const PIECES: &str = "wide_";
+
 /// The name of a table: `data_20260328`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TableName {
@@ -49,6 +52,19 @@ pub struct TableName {
     pub namespace: NamespaceName,
     /// Its own name within it.
     pub table: String,
+}
+
+impl TableName {
+    /// The table for pieces of a slice's partitions, of this generation: `wide_data_20260328_1`.
+    pub fn of_pieces(namespace: NamespaceName, time_slice: &str, generation: u32) -> Self {
+        TableName { namespace, table: format!("{PIECES}{time_slice}_{generation}") }
+    }
+
+    /// The name of the slice whose pieces it holds, if it holds pieces.
+    pub fn pieces_of(&self) -> Option<&str> {
+        let (time_slice, generation) = self.table.strip_prefix(PIECES)?.rsplit_once('_')?;
+        generation.parse::<u32>().is_ok().then_some(time_slice)
+    }
 }
 
 impl fmt::Display for TableName {
@@ -311,6 +327,21 @@ mod tests {
         assert_eq!(slice("2026-03-28T00:00:00Z", "2026-03-29T00:00:00Z").name(), "data_20260328");
         assert_eq!(slice("2026-03-28T04:00:00Z", "2026-03-28T08:00:00Z").name(), "data_20260328t0400");
         assert_eq!(slice("1678-01-01T00:00:00Z", "1678-01-02T00:00:00Z").name(), "data_16780101");
+    }
+
+    #[test]
+    fn tables_of_pieces_say_of_which_slice() {
+        let plays = NamespaceName::new("plays").unwrap();
+        let table = |table: &str| TableName { namespace: plays.clone(), table: table.to_owned() };
+        for slice in ["data_20260328", "data_20260328t0400"] {
+            let pieces = TableName::of_pieces(plays.clone(), slice, 12);
+            assert_eq!(pieces, table(&format!("wide_{slice}_12")));
+            assert_eq!(pieces.pieces_of(), Some(slice));
+            assert_eq!(table(slice).pieces_of(), None);
+        }
+        for other in ["wide_", "wide_data", "wide_data_", "wide_data_x", "data_20260328_1"] {
+            assert_eq!(table(other).pieces_of(), None, "{other}");
+        }
     }
 
     #[test]

@@ -26,7 +26,7 @@ use crate::{
     dice::Dice,
     lagging::Lagging,
     metadata::CompareAndSet,
-    piece_plants::{PieceBugs, is_piece},
+    piece_plants::PieceBugs,
     plan::Weather,
     plant::Plant,
     reached::Tally,
@@ -403,7 +403,8 @@ impl Store for FaultyStore {
         if let Some(plant) = self.plant {
             plant.alter_scan(&mut altered, &self.dice);
         }
-        let asks_one = self.sees_all && self.plant == Some(Plant::PlansFromOneReplica) && !is_piece(&scan.table);
+        let asks_one =
+            self.sees_all && self.plant == Some(Plant::PlansFromOneReplica) && scan.table.pieces_of().is_none();
         if self.sees_all && !asks_one {
             for number in self.replicas.of(scan) {
                 if mend(&self.inner, &self.replicas, &self.witness, number).await {

@@ -10,7 +10,7 @@ use anabranch_model::{PartitionKey, Row, RowKey, TableName};
 use anabranch_runtime::Env;
 use anabranch_store::{After, MemoryStore, PartitionBatch, Scan, ScanPage, ScanSpan, Store, StoreError};
 
-use crate::{dice::Dice, piece_plants::is_piece, plant::Plant};
+use crate::{dice::Dice, plant::Plant};
 
 /// How many replicas hold each row.
 const REPLICAS: u64 = 3;
@@ -39,7 +39,7 @@ impl Lagging {
 
     /// A batch goes into the store; perhaps one replica gets it later.
     pub(crate) fn note(&self, plant: Option<Plant>, batch: &PartitionBatch, world: &Env, dice: &Dice) {
-        if plant != Some(Plant::PlansFromOneReplica) || is_piece(&batch.table) || !dice.percent(PERCENT) {
+        if plant != Some(Plant::PlansFromOneReplica) || batch.table.pieces_of().is_some() || !dice.percent(PERCENT) {
             return;
         }
         let now = world.monotonic();

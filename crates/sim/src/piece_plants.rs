@@ -21,11 +21,6 @@ pub(crate) struct PieceBugs {
     held: Arc<Mutex<Vec<PartitionBatch>>>,
 }
 
-/// Whether a table holds pieces.
-pub(crate) fn is_piece(table: &TableName) -> bool {
-    table.table.starts_with("wide_")
-}
-
 impl PieceBugs {
     /// The same for another server: what was sent is known to all, what waits is not.
     pub(crate) fn of_server(&self) -> Self {
@@ -37,7 +32,7 @@ impl PieceBugs {
         let mut extra = Vec::new();
         let mut altered = Vec::with_capacity(batches.len());
         for mut batch in batches {
-            if is_piece(&batch.table) {
+            if batch.table.pieces_of().is_some() {
                 match plant {
                     Plant::VerifiesWrites => self.remember_and_lose(&mut batch, dice),
                     Plant::MovesRow if dice.percent(20) => extra.extend(move_row(&mut batch)),
@@ -75,7 +70,7 @@ impl PieceBugs {
     /// What a verifier sees that looks at what was sent instead of what is stored. Only it reads pieces whole.
     pub(crate) fn recall(&self, plant: Option<Plant>, scan: &Scan) -> Option<ScanPage> {
         let whole = matches!(&scan.span, ScanSpan::Interval { interval, .. } if *interval == Interval::ALL);
-        if plant != Some(Plant::VerifiesWrites) || !whole || !is_piece(&scan.table) {
+        if plant != Some(Plant::VerifiesWrites) || !whole || scan.table.pieces_of().is_none() {
             return None;
         }
         let written = self.written.lock().unwrap_or_else(PoisonError::into_inner);

@@ -19,7 +19,6 @@ use tokio::sync::Notify;
 
 use crate::{
     oracle::Violation,
-    piece_plants::is_piece,
     pieces::{Flaw, compare, namespace_record, target},
     plan::MAX_CLOCK_SKEW,
     trace::Trace,
@@ -108,7 +107,7 @@ impl Witness {
 
     /// A batch goes into the store now.
     pub(crate) fn writes(&self, batch: &PartitionBatch) {
-        if is_piece(&batch.table) {
+        if batch.table.pieces_of().is_some() {
             return;
         }
         let times = || batch.rows.iter().map(|row| row.position.time);

@@ -40,7 +40,7 @@ impl Generation {
 
     /// The table that pieces of a slice's table go to: `wide_data_20260328_1`.
     pub fn table(self, namespace: &NamespaceName, time_slice: &str) -> TableName {
-        TableName { namespace: namespace.clone(), table: format!("wide_{time_slice}_{}", self.0) }
+        TableName::of_pieces(namespace.clone(), time_slice, self.0)
     }
 }
 

@@ -34,7 +34,7 @@ const COLUMNS: &str = "
 ///   away: it only keeps the number of files per read small. Tiered (`T4`) does that with the fewest rewrites; levels
 ///   would pay for replaced rows that there aren't, and windows of time for expiry that dropping the table does at once.
 /// - Compression: LZ4, since every row costs the server CPU before it costs disk. Blocks are compressed already: a chunk
-///   that doesn't shrink by a tenth is stored as it is, and read without a second pass.
+///   that doesn't shrink by a tenth is stored as it is, and read without a second pass. [`chunk_kib`] says how long they are.
 /// - Read repair off: repairing the rows that one read happened to touch would put a part of an unacknowledged batch on
 ///   a replica. Without it a replica has all of a batch or nothing; acknowledged rows are on a quorum anyway.
 /// - Speculative retry, the server's own hedge: the default waits for half of the read time-out while a table is too young
@@ -42,9 +42,13 @@ const COLUMNS: &str = "
 /// - `gc_grace_seconds` stays as it is, though nothing is deleted: it also limits how long hints are kept.
 const SETTINGS: &str = "CLUSTERING ORDER BY (event_time DESC, event_id DESC, event_item_key ASC)
     AND compaction = {'class': 'UnifiedCompactionStrategy', 'scaling_parameters': 'T4'}
-    AND compression = {'class': 'LZ4Compressor', 'chunk_length_in_kb': 16, 'min_compress_ratio': 1.1}
     AND read_repair = 'NONE'
     AND speculative_retry = 'MIN(99PERCENTILE,50ms)'";
+
+/// How much is compressed, checked and kept in the node's memory as one. Blocks are read whole, and most often many in a row.
+fn chunk_kib(table: &TableName) -> u32 {
+    if table.pieces_of().is_some() { 64 } else { 16 }
+}
 
 /// Metadata. Its id is the same whoever makes it, so that two servers that start at once make one table.
 const DOCUMENTS: &str = "
@@ -147,7 +151,10 @@ impl Schema<'_> {
         self.create_keyspace(&place.keyspace).await?;
         let comment = names::comment(&self.options.keyspace_prefix, table);
         let id = as_uuid(id);
-        let settings = format!("id = {id} AND {SETTINGS} AND comment = '{comment}'");
+        let chunk = chunk_kib(table);
+        let compression =
+            format!("{{'class': 'LZ4Compressor', 'chunk_length_in_kb': {chunk}, 'min_compress_ratio': 1.1}}");
+        let settings = format!("id = {id} AND {SETTINGS} AND compression = {compression} AND comment = '{comment}'");
         let cql = format!("CREATE TABLE IF NOT EXISTS {place} ({COLUMNS}) WITH {settings}");
         Ok(self.change(&cql, Goal::There(place)).await?)
     }
